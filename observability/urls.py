@@ -1,0 +1,7 @@
+"""Dashboards, invocations, health."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver
+
+urlpatterns: list[URLPattern | URLResolver] = []

@@ -1,0 +1,51 @@
+"""Fixtures that every test may use: an own knowledge base folder, fresh clients, people with names and rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clients.registry import reset_clients
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def knowledge_base(tmp_path: Path, settings: Any) -> Iterator[Path]:
+    """An empty knowledge base folder and fresh clients for this test alone."""
+    folder = tmp_path / "knowledge_base"
+    folder.mkdir()
+    settings.KNOWLEDGE_BASE_PATH = folder
+    reset_clients()
+    yield folder
+    reset_clients()
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The development data beside the project; tests that need it skip without it."""
+    folder = SHARED / "data"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared/data (development data), which is not here")
+    return folder
+
+
+@pytest.fixture
+def alice(django_user_model: Any) -> Any:
+    """Alice is a superuser: she may do everything."""
+    return django_user_model.objects.create_superuser("alice", password="alice-pass-1")
+
+
+@pytest.fixture
+def bob(django_user_model: Any) -> Any:
+    """Bob is a signed-in person without staff rights: he reads and asks."""
+    return django_user_model.objects.create_user("bob", password="bob-pass-1")
+
+
+@pytest.fixture
+def charlie(django_user_model: Any) -> Any:
+    """Charlie is another person without staff rights: what is Bob's is not his."""
+    return django_user_model.objects.create_user("charlie", password="charlie-pass-1")
