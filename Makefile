@@ -1,0 +1,71 @@
+# kbsite: `make run` starts it, `make test` tests it. Everything lives in .venv and DATA_DIR.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 8000
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+XDIST ?= 2
+export HOST PORT
+
+.PHONY: install install-dev run test check bench e2e services-test lock schema messages format help
+
+help: ## what can be made
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
+
+$(VENV)/.runtime: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit("kbsite needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …") if sys.version_info < (3, 11) else 0'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing kbsite into $(VENV) (about a minute the first time) …"
+	@$(PIP) --only-binary :all: --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.lock $(VENV)/.runtime
+	@echo "Installing the test tools into $(VENV) …"
+	@$(PIP) --only-binary :all: --require-hashes -r requirements/dev.lock
+	@touch $@
+
+install: $(VENV)/.runtime ## the environment in .venv
+
+install-dev: $(VENV)/.dev ## the environment with the test tools
+
+run: $(VENV)/.runtime ## serve on http://HOST:PORT (127.0.0.1:8000)
+	@$(BIN)/python manage.py bootstrap
+	@exec $(BIN)/python -m uvicorn kbsite.asgi:application --host $(HOST) --port $(PORT) --log-level warning --no-server-header
+
+test: $(VENV)/.dev ## everything that needs no outside service
+	@$(BIN)/python -m pytest -n $(XDIST) tests
+
+check: $(VENV)/.dev ## lint, types, import order, migrations, schema, deploy settings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	BEHIND_PROXY=1 SECRET_KEY=$$(head -c 40 /dev/urandom | base64) $(BIN)/python manage.py check --deploy --fail-level WARNING
+	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file build/openapi.yaml && diff -u docs/openapi.yaml build/openapi.yaml
+
+bench: $(VENV)/.dev ## speed and memory, each figure beside its target
+	$(BIN)/python -m bench
+
+e2e: $(VENV)/.dev ## the pages in a real Chromium
+	$(BIN)/python -m pytest tests/e2e -p no:randomly -rs
+
+services-test: $(VENV)/.dev ## what runs on MariaDB, Redis, RabbitMQ where they answer
+	$(BIN)/python -m pytest tests/services -p no:randomly -rs
+
+lock: ## requirements.lock and requirements/dev.lock anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements.txt -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/dev.txt -o requirements/dev.lock
+
+schema: $(VENV)/.dev ## docs/openapi.yaml anew
+	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+messages: $(VENV)/.dev ## compiled translations anew
+	$(BIN)/pybabel compile -q -d locale -D django
+
+format: $(VENV)/.dev ## the code's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .

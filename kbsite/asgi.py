@@ -1,0 +1,42 @@
+"""The ASGI application: Django, and a lifespan that starts and stops what runs beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kbsite.settings")
+django_application = get_asgi_application()
+
+from kbsite.startup import StartupRefused, start_site, stop_site  # noqa: E402 (needs the app registry)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+async def application(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer lifespan messages ourselves and hand everything else to Django."""
+    if scope["type"] == "lifespan":
+        await _lifespan(receive, send)
+    else:
+        await django_application(scope, receive, send)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    await receive()
+    try:
+        await asyncio.to_thread(start_site)
+    except StartupRefused as refusal:
+        sys.stderr.write(f"kbsite cannot start: {refusal}\n")
+        await send({"type": "lifespan.startup.failed", "message": ""})
+        return
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await asyncio.to_thread(stop_site)
+    await send({"type": "lifespan.shutdown.complete"})

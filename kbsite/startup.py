@@ -1,0 +1,60 @@
+"""What runs beside the requests of one web process: the data folder's lock, the scan, the worker, the local door."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from contextlib import ExitStack
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from clients.interfaces import ClientError
+from clients.registry import get_vector_store, reset_clients
+from documents.data_dir import DataDirInUse, hold_data_dir
+from documents.local_server import announce_server, withdraw_server
+from documents.scan import scan
+from documents.source import get_keyword_index
+from documents.worker import get_worker
+
+log = logging.getLogger("kbsite.startup")
+_held = ExitStack()
+
+
+class StartupRefused(Exception):
+    """The process must not serve; the message is the one line that an operator needs."""
+
+
+def start_site() -> None:
+    """Take the data folder (embedded parts are one process), announce the local door, begin the background work."""
+    if settings.EMBEDDED:
+        try:
+            _held.enter_context(hold_data_dir(settings.DATA_DIR))
+        except DataDirInUse as in_use:
+            raise StartupRefused(str(in_use)) from in_use
+        announce_server(f"http://{settings.HOST}:{settings.PORT}")
+    threading.Thread(target=_warm_up, name="kbsite-start", daemon=True).start()
+
+
+def _warm_up() -> None:
+    """L0 first, then the disk, then the vectors: each is of use without the next."""
+    try:
+        get_keyword_index().refresh()
+        if settings.EMBEDDED_WORKER:
+            scan()
+            get_worker().start()
+        with contextlib.suppress(ClientError):  # /readyz names it, and the worker tries again
+            get_vector_store().open()
+    finally:
+        close_old_connections()
+
+
+def stop_site() -> None:
+    """The reverse; safe after a start that was refused half way."""
+    if settings.EMBEDDED_WORKER:
+        get_worker().stop()
+    if settings.EMBEDDED:
+        withdraw_server()
+    reset_clients()
+    _held.close()
