@@ -87,9 +87,11 @@ INSTALLED_APPS = [
     "observability",
 ]
 MIDDLEWARE = [
+    "kbsite.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "kbsite.middleware.AnswerMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -155,7 +157,8 @@ REDIS_URL = env.str("REDIS_URL", "")
 CACHES: dict[str, Any] = {
     "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "kbsite"}
     if REDIS_URL
-    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    # Throttles and idempotency keys live here: the default of 300 entries would forget them.
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}
 }
 
 # ---- Jobs ------------------------------------------------------------------------------------------------------------
