@@ -138,6 +138,20 @@ class DocumentHistory(models.Model):
         return f"{self.file_path} #{self.revision}"
 
 
+class DeletedDocument(models.Model):
+    """A tombstone: tells keyword indexes of other processes, by ``seq``, that a row has gone. Kept for some days."""
+
+    document_id = models.BigIntegerField(primary_key=True)
+    seq = models.BigIntegerField(db_index=True)
+    deleted_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        db_table = "deleted_document"
+
+    def __str__(self) -> str:
+        return f"document {self.document_id} is gone"
+
+
 class KnowledgeDomain(models.Model):
     """A category with what the Planner is told of it (SPEC section 4)."""
 
