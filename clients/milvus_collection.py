@@ -1,0 +1,157 @@
+"""The collection of chunk vectors in Milvus: how it is made, what it remembers, how it is proved and loaded.
+
+Layout 1: key ``{document id}:{revision}:{number}``, the three numbers again as ints (for filters), the domain as an int
+key, the vector under metric ``L2``. A sparse vector beside it is a new layout: raise ``LAYOUT``, add the field and its
+index in :func:`create`; a collection of an older layout then answers ``collection_mismatch`` and ``reindex --all``
+makes it anew (fields cannot be added to a collection that Milvus Lite holds).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import uuid4
+
+from clients.interfaces import ClientError, CollectionIdentity
+from clients.milvus_sdk import DataType, StaleStoreError, translated
+
+logger = logging.getLogger(__name__)
+
+LAYOUT = "1"
+METRIC = "L2"
+VECTOR = "vector"
+INTS = ("document_id", "revision", "number")
+DOMAIN = "domain_key"
+LOAD_TIMEOUT = 60.0
+CALL_TIMEOUT = 10.0
+REINDEX_HINT = "Run: python manage.py reindex --all"
+
+_PROPERTY = "kbsite."
+_PROVED = "kbsite.metric_proved_on"
+
+
+def prepare(client: Any, uri: str, name: str, identity: CollectionIdentity, *, lite: bool) -> None:
+    """Make the collection if it is missing, check whose it is, prove the metric, load it.
+
+    Raises ``ClientError``: ``collection_mismatch``, ``metric_mismatch``, ``store_unavailable``.
+    """
+    with translated(uri):
+        version = str(client.get_server_version(timeout=CALL_TIMEOUT))
+        if client.has_collection(name, timeout=CALL_TIMEOUT):
+            properties = client.describe_collection(name, timeout=CALL_TIMEOUT).get("properties") or {}
+            _check_identity(name, properties, identity)
+            if properties.get(_PROVED) != version:
+                prove_metric(client, lite=lite)
+                client.alter_collection_properties(name, {_PROVED: version}, timeout=CALL_TIMEOUT)
+        else:
+            prove_metric(client, lite=lite)
+            create(client, name, identity, version)
+            logger.info("vector store: made the collection %s for %s", name, identity)
+    _load(client, uri, name, lite=lite)
+
+
+def create(client: Any, name: str, identity: CollectionIdentity, version: str) -> None:
+    """An empty collection that remembers whose vectors it holds and on which store version the metric was proved."""
+    schema = client.create_schema(enable_dynamic_field=False)
+    schema.add_field("pk", DataType.VARCHAR, is_primary=True, max_length=64)
+    for field in (*INTS, DOMAIN):
+        schema.add_field(field, DataType.INT64)
+    schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=identity.dimension)
+    client.create_collection(
+        name,
+        schema=schema,
+        index_params=_index(client),
+        properties={**_remembered(identity), _PROVED: version},
+        consistency_level="Session",
+        timeout=LOAD_TIMEOUT,
+    )
+
+
+def prove_metric(client: Any, *, lite: bool) -> None:
+    """Store -e1 and e2, ask with e1: a store whose L2 is squared answers 4 and 2 (L1-2).
+
+    ``ClientError`` (``metric_mismatch``) where it answers otherwise, as Milvus Lite 3.0 did with 2 and 1.41: levels
+    computed from that would be wrong.
+    """
+    name = "kbsite_metric_check" if lite else f"kbsite_metric_check_{uuid4().hex[:12]}"
+    if client.has_collection(name, timeout=CALL_TIMEOUT):
+        client.drop_collection(name, timeout=CALL_TIMEOUT)
+    schema = client.create_schema(enable_dynamic_field=False)
+    schema.add_field("pk", DataType.INT64, is_primary=True)
+    schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=2)
+    try:
+        client.create_collection(name, schema=schema, index_params=_index(client), timeout=LOAD_TIMEOUT)
+        client.upsert(name, [{"pk": 1, VECTOR: [-1.0, 0.0]}, {"pk": 2, VECTOR: [0.0, 1.0]}], timeout=CALL_TIMEOUT)
+        hits = client.search(
+            name,
+            [[1.0, 0.0]],
+            limit=2,
+            anns_field=VECTOR,
+            search_params={"metric_type": METRIC},
+            consistency_level="Strong",
+            timeout=CALL_TIMEOUT,
+        )[0]
+    finally:
+        client.drop_collection(name, timeout=CALL_TIMEOUT)
+    answered = {int(hit["pk"]): float(hit["distance"]) for hit in hits}
+    if set(answered) != {1, 2} or abs(answered[1] - 4.0) > 1e-3 or abs(answered[2] - 2.0) > 1e-3:
+        raise ClientError(
+            f"The vector store's metric {METRIC} is not the squared distance: opposite vectors answered "
+            f"{answered.get(1)} (4 expected), orthogonal ones {answered.get(2)} (2 expected).",
+            code="metric_mismatch",
+            hint="Use milvus-lite 3.2.2 or newer (pip install -r requirements.txt), or a Milvus server.",
+        )
+
+
+def _index(client: Any) -> Any:
+    # FLAT is exact, and the right one in Milvus Lite; a server searches 100,000 chunks so in some ten milliseconds.
+    params = client.prepare_index_params()
+    params.add_index(VECTOR, index_type="FLAT", metric_type=METRIC)
+    return params
+
+
+def _remembered(identity: CollectionIdentity) -> dict[str, str]:
+    return {
+        f"{_PROPERTY}layout": LAYOUT,
+        f"{_PROPERTY}embedder": identity.embedder,
+        f"{_PROPERTY}embedder_version": identity.version,
+        f"{_PROPERTY}dimension": str(identity.dimension),
+    }
+
+
+def _check_identity(name: str, properties: dict[str, Any], identity: CollectionIdentity) -> None:
+    wanted = _remembered(identity)
+    found = {key: str(properties.get(key, "")) for key in wanted}
+    if found == wanted:
+        return
+    there = ", ".join(f"{key.removeprefix(_PROPERTY)} {value or 'unknown'}" for key, value in found.items())
+    here = ", ".join(f"{key.removeprefix(_PROPERTY)} {value}" for key, value in wanted.items())
+    raise ClientError(
+        f"The vectors in collection {name} are of another make ({there}) than this site's ({here}).",
+        code="collection_mismatch",
+        hint=REINDEX_HINT,
+    )
+
+
+def _load(client: Any, uri: str, name: str, *, lite: bool) -> None:
+    """Load the collection: after a restart Milvus Lite has it released, and every search would fail.
+
+    A kill just after a flush can leave Lite an index file half written; the rows are whole, so the index is made again.
+    """
+    try:
+        with translated(uri):
+            if not client.list_indexes(name, field_name=VECTOR):  # killed between making the collection and its index
+                client.create_index(name, _index(client), timeout=LOAD_TIMEOUT)
+            client.load_collection(name, timeout=LOAD_TIMEOUT)
+    except ClientError as error:
+        if not lite or isinstance(error, StaleStoreError):
+            raise
+        logger.warning("vector store: loading %s failed (%s); making its index again", name, error)
+        with translated(uri):
+            client.release_collection(name, timeout=CALL_TIMEOUT)
+            client.drop_index(name, VECTOR, timeout=CALL_TIMEOUT)
+            client.create_index(name, _index(client), timeout=LOAD_TIMEOUT)
+            client.load_collection(name, timeout=LOAD_TIMEOUT)
+    if lite:
+        with translated(uri):
+            client.flush(name, timeout=LOAD_TIMEOUT)  # rows that a killed process left unflushed

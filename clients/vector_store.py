@@ -1,0 +1,309 @@
+"""Chunk vectors in Milvus: a Milvus Lite file (one process) or a Milvus server, behind one class."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from clients import milvus_collection
+from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, PartHealth, Vector, VectorHit
+from clients.milvus_collection import DOMAIN, INTS, METRIC, VECTOR
+from clients.milvus_sdk import StaleStoreError, connect, disconnect, is_lite, translated
+from clients.shared_lock import SharedLock
+from clients.vector_store_checks import check_chunks, check_int, check_query, domain_key, present_identity
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+BATCH = 200
+UNFLUSHED_ROWS = 256
+"""Milvus Lite searches unflushed rows slowly (2,000 of them: 92 ms against 15), so no more than these are left so."""
+LARGEST_SEARCH = 16_384
+IDS_IN_A_FILTER = 500
+
+
+class MilvusVectorStore:
+    """The vector store of a site.
+
+    ``uri`` is a path that ends in ``.db`` (Milvus Lite) or a server's address, ``identity`` gives what the site's
+    vectors are made by (by default the registry's embedder, asked when the store opens), ``timeout`` is in seconds, for
+    each call.
+
+    Locks, always taken in this order: ``_writing`` (one writer at a time: concurrent ones lost deletes), ``_access`` (a
+    Lite flush moves rows while no search looks on: it would miss them for a moment), ``_opening``.
+    """
+
+    metric = METRIC
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        identity: Callable[[], CollectionIdentity] = present_identity,
+        collection: str = "kbsite_chunks",
+        timeout: float = 10.0,
+    ) -> None:
+        self._uri = uri
+        self._identity = identity
+        self._name = collection
+        self._timeout = timeout
+        self._lite = is_lite(uri)
+        self._writing = threading.RLock()
+        self._access = SharedLock()
+        self._opening = threading.Lock()
+        self._client: Any = None
+        self._dimension = 0
+        self._unflushed = 0
+        self._failure: ClientError | None = None
+        self._failure_holds_until = 0.0
+
+    # ---- Opening ---------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Connect, make the collection if missing, prove the metric, load. Idempotent."""
+        self._opened()
+
+    def close(self) -> None:
+        """Let go of the connection; of a Lite file too, so that another process may open it."""
+        with self._writing, self._access.exclusive(), self._opening:
+            client, self._client, self._failure = self._client, None, None
+            if client is not None:
+                disconnect(client, self._uri, release=True)
+
+    def _opened(self) -> Any:
+        client = self._client
+        if client is not None:
+            return client
+        identity = self._identity()  # before the lock: it may ask the registry, which has a lock of its own
+        with self._opening:
+            if self._client is None:
+                self._raise_fresh_failure()
+                began = time.monotonic()
+                try:
+                    self._client = self._prepared(identity)
+                except ClientError as error:
+                    # A server that lets callers wait is not asked by each of them in turn: half the time is a rest.
+                    self._failure = error
+                    self._failure_holds_until = 2 * time.monotonic() - began
+                    raise
+                self._dimension = identity.dimension
+            return self._client
+
+    def _raise_fresh_failure(self) -> None:
+        if self._failure is not None and time.monotonic() < self._failure_holds_until:
+            raise copy.copy(self._failure)
+        self._failure = None
+
+    def _prepared(self, identity: CollectionIdentity, *, empty: bool = False) -> Any:
+        client = connect(self._uri, self._timeout)
+        ready = False
+        try:
+            if empty:
+                with translated(self._uri):
+                    client.drop_collection(self._name, timeout=self._timeout)
+            milvus_collection.prepare(client, self._uri, self._name, identity, lite=self._lite)
+            ready = True
+        finally:
+            if not ready:
+                disconnect(client, self._uri, release=True)
+        return client
+
+    def _forget(self, client: Any) -> None:
+        with self._opening:
+            if self._client is client:
+                self._client = None
+                disconnect(client, self._uri, release=False)
+
+    def _call(self, work: Callable[[Any], Answer]) -> Answer:
+        """Run ``work`` with the client; once more after opening again, where the server or the collection had gone.
+
+        Each of our calls may be made twice: writes are upserts and deletes by key.
+        """
+        client = self._opened()
+        try:
+            with translated(self._uri):
+                return work(client)
+        except StaleStoreError as error:
+            logger.info("vector store: opening again (%s)", error)
+            self._forget(client)
+        client = self._opened()
+        with translated(self._uri):
+            return work(client)
+
+    # ---- Writing ---------------------------------------------------------------------------------------------------
+
+    def upsert(self, document_id: int, revision: int, chunks: Sequence[ChunkVector]) -> None:
+        """Write the vectors of one revision. ``ClientError`` (``vector_invalid``) before anything is written."""
+        document_id, revision = check_int(document_id, "A document's id"), check_int(revision, "A revision")
+        self.open()
+        matrix = check_chunks(chunks, self._dimension)
+        rows = [
+            {
+                "pk": f"{document_id}:{revision}:{int(chunk.number)}",
+                "document_id": document_id,
+                "revision": revision,
+                "number": int(chunk.number),
+                DOMAIN: domain_key(chunk.domain),
+                VECTOR: vector,
+            }
+            for chunk, vector in zip(chunks, matrix, strict=True)
+        ]
+        with self._writing:
+            for start in range(0, len(rows), BATCH):
+                self._write(rows[start : start + BATCH])
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        if self._unflushed + len(rows) > UNFLUSHED_ROWS:
+            self.flush()
+        self._call(lambda client: client.upsert(self._name, rows, timeout=self._timeout))
+        self._unflushed += len(rows)
+
+    def delete(self, document_ids: Sequence[int]) -> None:
+        """Remove every vector of these documents. Unknown ids are no error."""
+        ids = sorted({check_int(document_id, "A document's id") for document_id in document_ids})
+        for start in range(0, len(ids), IDS_IN_A_FILTER):
+            self._remove(f"document_id in [{', '.join(map(str, ids[start : start + IDS_IN_A_FILTER]))}]")
+
+    def delete_revisions(self, document_id: int, *, keep: int) -> None:
+        """Remove the vectors of every revision of a document but ``keep``."""
+        document_id, keep = check_int(document_id, "A document's id"), check_int(keep, "A revision")
+        self._remove(f"document_id == {document_id} and revision != {keep}")
+
+    def discard(self, document_id: int, revision: int) -> None:
+        """Remove the vectors of one revision."""
+        document_id, revision = check_int(document_id, "A document's id"), check_int(revision, "A revision")
+        self._remove(f"document_id == {document_id} and revision == {revision}")
+
+    def _remove(self, int_filter: str) -> None:
+        """Delete by key what a filter of ints finds, until it finds nothing.
+
+        "Strong" sees other processes' writes; the last look is also the barrier after which this process' searches see
+        the deletion (on a server "Session" covers upserts but not deletions: 8 of 8 were still found).
+        """
+        with self._writing:
+            before: set[str] = set()
+            while keys := self._keys(int_filter):
+                if before >= keys:
+                    raise ClientError(
+                        "The vector store kept rows that it was told to delete.", code="store_error", retryable=True
+                    )
+                before = keys
+                batch = sorted(keys)
+                self._call(lambda client, batch=batch: client.delete(self._name, ids=batch, timeout=self._timeout))
+
+    def _keys(self, int_filter: str) -> set[str]:
+        rows = self._call(
+            lambda client: client.query(
+                self._name,
+                filter=int_filter,
+                output_fields=["pk"],
+                limit=5_000,
+                consistency_level="Strong",
+                timeout=self._timeout,
+            )
+        )
+        return {str(row["pk"]) for row in rows}
+
+    def flush(self) -> None:
+        """Settle what was written. Milvus Lite only: a server searches its growing segments fast, and limits flushes.
+
+        The store flushes by itself after ``UNFLUSHED_ROWS`` rows; a writer calls this once more when it has nothing
+        left to do. (A flush takes some 20 ms and leaves a file, so not after each document.)
+        """
+        if not self._lite:
+            return
+        with self._writing:
+            self.open()
+            with self._access.exclusive():
+                self._call(lambda client: client.flush(self._name, timeout=milvus_collection.LOAD_TIMEOUT))
+            self._unflushed = 0
+
+    def reset(self) -> None:
+        """Drop everything and begin an empty collection for the present embedder."""
+        identity = self._identity()
+        with self._writing, self._access.exclusive(), self._opening:
+            if self._client is not None:
+                disconnect(self._client, self._uri, release=False)
+            self._client = self._failure = None
+            self._client = self._prepared(identity, empty=True)
+            self._dimension = identity.dimension
+            self._unflushed = 0
+
+    # ---- Reading ---------------------------------------------------------------------------------------------------
+
+    def search(
+        self, vector: Vector, top_k: int, *, domain: str | None = None, with_vectors: bool = False
+    ) -> list[VectorHit]:
+        """The nearest chunks, nearest first; ``domain`` narrows to one category. At most 16,384."""
+        self.open()
+        query = check_query(vector, self._dimension)
+        if top_k < 1:
+            return []
+        with self._access.shared():
+            found = self._call(
+                lambda client: client.search(
+                    self._name,
+                    [query],
+                    limit=min(top_k, LARGEST_SEARCH),
+                    filter="" if domain is None else f"{DOMAIN} == {domain_key(domain)}",
+                    anns_field=VECTOR,
+                    search_params={"metric_type": METRIC},
+                    output_fields=[*INTS, VECTOR] if with_vectors else list(INTS),
+                    consistency_level="Session",
+                    timeout=self._timeout,
+                )
+            )
+        return [_hit(hit) for hit in found[0]]
+
+    def counts(self) -> dict[tuple[int, int], int]:
+        """Chunks by ``(document id, revision)``, over all rows. Milvus Lite: 0.1 s for each 10,000 rows or so."""
+        with self._access.shared():
+            return self._call(self._counted)
+
+    def _counted(self, client: Any) -> dict[tuple[int, int], int]:
+        counts: dict[tuple[int, int], int] = {}
+        for row in self._all_rows(client):
+            key = (int(row["document_id"]), int(row["revision"]))
+            counts[key] = counts.get(key, 0) + 1
+        return counts
+
+    def _all_rows(self, client: Any) -> Iterator[dict[str, Any]]:
+        fields = ["document_id", "revision"]
+        if self._lite:  # has no limit of rows, and sorts them all again for each page
+            yield from client.query(self._name, filter="document_id >= 0", output_fields=fields, timeout=60.0)
+            return
+        pages = client.query_iterator(
+            self._name, batch_size=5_000, output_fields=fields, consistency_level="Strong", timeout=self._timeout
+        )
+        try:
+            while page := pages.next():
+                yield from page
+        finally:
+            pages.close()
+
+    def health(self) -> PartHealth:
+        """Ok, degraded (another thread is opening it) or down with the reason and what to do. Never raises."""
+        if self._client is None and self._opening.locked():
+            return PartHealth("degraded", "The vector store is being opened.")
+        try:
+            self._call(lambda client: client.get_load_state(self._name, timeout=2.0))
+        except ClientError as error:
+            return PartHealth("down", f"{error} {error.hint}".strip())
+        return PartHealth("ok")
+
+
+def _hit(hit: Any) -> VectorHit:
+    entity = hit["entity"]
+    return VectorHit(
+        document_id=int(entity["document_id"]),
+        revision=int(entity["revision"]),
+        number=int(entity["number"]),
+        squared_distance=float(hit["distance"]),
+        vector=np.asarray(entity[VECTOR], dtype=np.float32) if VECTOR in entity else None,
+    )

@@ -1,0 +1,85 @@
+"""What every vector store asks of what it is given, before anything reaches the store behind it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, Matrix, Vector
+from clients.registry import get_embedder
+
+NORM_TOLERANCE = 1e-3
+_LARGEST_INT = 2**63 - 1
+
+
+def present_identity() -> CollectionIdentity:
+    """What the site's embedder, as set now, would make vectors with."""
+    embedder = get_embedder()
+    return CollectionIdentity(embedder=embedder.name, version=embedder.version, dimension=embedder.dimension)
+
+
+def domain_key(domain: str) -> int:
+    """A domain's name as a number below 2**62: a filter then holds an int and never a text that somebody chose."""
+    digest = hashlib.blake2b(domain.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 2
+
+
+def check_int(value: object, name: str) -> int:
+    """``value`` as an int from 0 up. Filters are made from these alone, so nothing else may pass."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= _LARGEST_INT:
+        raise ClientError(f"{name} must be a whole number from 0 up, not {value!r}.", code="vector_invalid")
+    return int(value)
+
+
+def check_query(vector: Vector, dimension: int) -> Vector:
+    """The query vector as float32 of shape ``(dimension,)``; see :func:`check_chunks` for what is refused."""
+    query = _as_floats(vector)
+    if query.shape != (dimension,):
+        raise ClientError(
+            f"The query vector has shape {query.shape}, the collection holds {dimension} dimensions.",
+            code="vector_invalid",
+        )
+    _check_rows(query[np.newaxis, :])
+    return query
+
+
+def check_chunks(chunks: Sequence[ChunkVector], dimension: int) -> Matrix:
+    """The chunks' vectors as float32, shape ``(count, dimension)``, in order.
+
+    Raises ``ClientError`` (``vector_invalid``) for a wrong dimension, NaN or infinity, a zero vector, one that is not
+    of unit length, or a number that comes twice. Milvus Lite takes all of these without a word.
+    """
+    numbers = [check_int(chunk.number, "A chunk's number") for chunk in chunks]
+    if len(set(numbers)) != len(numbers):
+        raise ClientError("Two chunks of one revision have the same number.", code="vector_invalid")
+    rows = [_as_floats(chunk.vector) for chunk in chunks]
+    for number, row in zip(numbers, rows, strict=True):
+        if row.shape != (dimension,):
+            raise ClientError(
+                f"The vector of chunk {number} has shape {row.shape}, the collection holds {dimension} dimensions.",
+                code="vector_invalid",
+            )
+    matrix = np.stack(rows) if rows else np.empty((0, dimension), dtype=np.float32)
+    _check_rows(matrix)
+    return matrix
+
+
+def _as_floats(vector: object) -> npt.NDArray[np.float32]:
+    try:
+        return np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"A vector must be numbers: {error}.", code="vector_invalid") from error
+
+
+def _check_rows(matrix: Matrix) -> None:
+    if not np.isfinite(matrix).all():
+        raise ClientError("A vector holds NaN or infinity.", code="vector_invalid")
+    lengths = np.linalg.norm(matrix, axis=1)
+    if (lengths == 0).any():
+        raise ClientError("A vector is zero: it has no direction to compare.", code="vector_invalid")
+    if (np.abs(lengths - 1.0) > NORM_TOLERANCE).any():
+        worst = float(lengths[np.argmax(np.abs(lengths - 1.0))])
+        raise ClientError(f"A vector has length {worst:.4f} instead of 1.", code="vector_invalid")

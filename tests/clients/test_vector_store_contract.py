@@ -1,0 +1,215 @@
+"""The promises of ``VectorStore``, held by the stand-in, by Milvus Lite, and by a server where one is named.
+
+A server: ``VECTOR_STORE_TEST_URI=http://127.0.0.1:19530 pytest tests/clients/test_vector_store_contract.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from clients.fakes import InMemoryVectorStore
+from clients.interfaces import ChunkVector, ClientError, VectorStore
+from clients.vector_store import MilvusVectorStore
+from tests.clients.vectors import DIMENSION, IDENTITY, axis, chunk, unit
+
+SERVER = os.environ.get("VECTOR_STORE_TEST_URI", "")
+INJECTED = [
+    "payment' or document_id >= 0 or domain_key == '",
+    'payment" || 1 == 1 || "',
+    "0 or document_id >= 0",
+    "payment\x00",
+    "\ud800",
+    "x" * 5_000,
+    "域" * 64,
+    "",
+]
+
+
+@pytest.fixture(scope="module", params=["memory", "lite", "server"])
+def shared_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorStore]:
+    """One store of each kind for the whole module: making a collection is what costs time."""
+    if request.param == "memory":
+        yield InMemoryVectorStore(identity=lambda: IDENTITY)
+        return
+    if request.param == "server" and not SERVER:
+        pytest.skip("needs a Milvus server: set VECTOR_STORE_TEST_URI")
+    uri = SERVER if request.param == "server" else str(tmp_path_factory.mktemp("lite") / "deep" / "milvus.db")
+    name = f"kbsite_test_{uuid4().hex[:8]}"
+    store = MilvusVectorStore(uri, identity=lambda: IDENTITY, collection=name)
+    yield store
+    if request.param == "server":
+        from pymilvus import MilvusClient
+
+        MilvusClient(uri).drop_collection(name)
+    store.close()
+
+
+@pytest.fixture
+def store(shared_store: VectorStore) -> VectorStore:
+    """The store, emptied."""
+    shared_store.delete([document_id for document_id, _ in shared_store.counts()])
+    return shared_store
+
+
+def test_distances_are_squared_and_the_nearest_comes_first(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0, -1.0)), chunk(1, axis(1)), chunk(2, axis(0))])
+    hits = store.search(axis(0), 10)
+    assert [(hit.document_id, hit.revision, hit.number) for hit in hits] == [(1, 1, 2), (1, 1, 1), (1, 1, 0)]
+    assert [hit.squared_distance for hit in hits] == pytest.approx([0.0, 2.0, 4.0], abs=1e-5)
+    assert store.metric == "L2"
+
+
+def test_top_k_bounds_what_is_returned(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(number, unit(number)) for number in range(12)])
+    assert len(store.search(unit(3), 5)) == 5
+    assert len(store.search(unit(3), 100)) == 12
+    assert store.search(unit(3), 0) == []
+    assert store.search(unit(3), -1) == []
+
+
+def test_an_empty_store_finds_nothing(store: VectorStore) -> None:
+    assert store.search(axis(0), 5) == []
+    assert store.counts() == {}
+    store.flush()
+
+
+def test_vectors_come_back_only_when_asked_for(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, unit(5))])
+    assert store.search(unit(5), 1)[0].vector is None
+    vector = store.search(unit(5), 1, with_vectors=True)[0].vector
+    assert vector is not None
+    assert vector.dtype == np.float32
+    assert vector == pytest.approx(unit(5), abs=1e-6)
+
+
+def test_a_domain_narrows_the_search_to_its_own_chunks(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0), "payment")])
+    store.upsert(2, 1, [chunk(0, axis(0), "支付")])
+    store.upsert(3, 1, [chunk(0, axis(1), "Payment")])
+    assert [hit.document_id for hit in store.search(axis(0), 10, domain="payment")] == [1]
+    assert [hit.document_id for hit in store.search(axis(0), 10, domain="支付")] == [2]
+    assert [hit.document_id for hit in store.search(axis(0), 10, domain="Payment")] == [3]
+    assert store.search(axis(0), 10, domain="release") == []
+
+
+@pytest.mark.parametrize("domain", INJECTED, ids=range(len(INJECTED)))
+def test_no_text_of_a_domain_reaches_the_filter(store: VectorStore, domain: str) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0), "payment")])
+    assert store.search(axis(0), 10, domain=domain) == []
+    store.upsert(2, 1, [chunk(0, axis(0), domain)])
+    assert [hit.document_id for hit in store.search(axis(0), 10, domain=domain)] == [2]
+
+
+@pytest.mark.parametrize("wrong", ["1 or 1 == 1", "1", 1.0, None, -1, True, 2**63])
+def test_only_whole_numbers_are_taken_as_ids(store: VectorStore, wrong: Any) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0))])
+    for call in (
+        lambda: store.delete([wrong]),
+        lambda: store.delete_revisions(wrong, keep=1),
+        lambda: store.delete_revisions(1, keep=wrong),
+        lambda: store.discard(wrong, 1),
+        lambda: store.discard(1, wrong),
+        lambda: store.upsert(wrong, 1, [chunk(0, axis(0))]),
+        lambda: store.upsert(1, wrong, [chunk(0, axis(0))]),
+        lambda: store.upsert(1, 1, [ChunkVector(number=wrong, domain="payment", vector=axis(0))]),
+    ):
+        with pytest.raises(ClientError) as caught:
+            call()
+        assert caught.value.code == "vector_invalid"
+    assert store.counts() == {(1, 1): 1}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.full(DIMENSION, np.nan, dtype=np.float32),
+        np.full(DIMENSION, np.inf, dtype=np.float32),
+        np.zeros(DIMENSION, dtype=np.float32),
+        axis(0) * 2,
+        axis(0) * 0.5,
+        unit(1, DIMENSION + 1),
+        unit(1, DIMENSION - 1),
+        np.stack([axis(0), axis(1)]),
+        "a text",
+    ],
+    ids=["nan", "inf", "zero", "too long", "too short", "dimension above", "dimension below", "two", "text"],
+)
+def test_a_bad_vector_is_refused_before_anything_is_written(store: VectorStore, wrong: Any) -> None:
+    with pytest.raises(ClientError) as caught:
+        store.upsert(1, 1, [chunk(0, axis(0)), chunk(1, wrong)])
+    assert caught.value.code == "vector_invalid"
+    with pytest.raises(ClientError):
+        store.search(wrong, 1)
+    assert store.counts() == {}
+
+
+def test_two_chunks_with_one_number_are_refused(store: VectorStore) -> None:
+    with pytest.raises(ClientError, match="same number"):
+        store.upsert(1, 1, [chunk(0, axis(0)), chunk(0, axis(1))])
+
+
+def test_writing_a_chunk_again_replaces_it(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0), "payment")])
+    store.upsert(1, 1, [chunk(0, axis(1), "release")])
+    assert store.counts() == {(1, 1): 1}
+    assert store.search(axis(1), 5, domain="release")[0].squared_distance == pytest.approx(0.0, abs=1e-5)
+    assert store.search(axis(0), 5, domain="payment") == []
+
+
+def test_deleting_documents_leaves_the_others(store: VectorStore) -> None:
+    for document_id in (1, 2, 3, 11):
+        store.upsert(document_id, 1, [chunk(0, axis(0)), chunk(1, axis(1))])
+    store.delete([1, 3, 404])
+    assert {hit.document_id for hit in store.search(axis(0), 10)} == {2, 11}
+    store.delete([])
+    assert store.counts() == {(2, 1): 2, (11, 1): 2}
+
+
+def test_old_revisions_go_and_the_kept_one_stays(store: VectorStore) -> None:
+    for revision in (1, 2, 3):
+        store.upsert(7, revision, [chunk(0, axis(revision)), chunk(1, axis(0))])
+    store.upsert(8, 1, [chunk(0, axis(5))])
+    store.delete_revisions(7, keep=3)
+    assert store.counts() == {(7, 3): 2, (8, 1): 1}
+    assert {hit.revision for hit in store.search(axis(0), 10) if hit.document_id == 7} == {3}
+
+
+def test_one_revision_can_be_discarded(store: VectorStore) -> None:
+    store.upsert(7, 1, [chunk(0, axis(0))])
+    store.upsert(7, 2, [chunk(0, axis(0))])
+    store.discard(7, 2)
+    assert store.counts() == {(7, 1): 1}
+    store.upsert(7, 2, [chunk(0, axis(0))])
+    assert store.counts() == {(7, 1): 1, (7, 2): 1}
+
+
+def test_everything_is_counted_and_searched_across_batches_and_flushes(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(number, unit(number)) for number in range(450)])
+    store.upsert(2, 4, [chunk(number, unit(1_000 + number)) for number in range(3)])
+    assert store.counts() == {(1, 1): 450, (2, 4): 3}
+    store.flush()
+    assert store.counts() == {(1, 1): 450, (2, 4): 3}
+    nearest = store.search(unit(444), 1)[0]
+    assert (nearest.document_id, nearest.number) == (1, 444)
+    store.delete([1])
+    assert store.counts() == {(2, 4): 3}
+
+
+def test_a_reset_store_is_empty_and_goes_on(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0))])
+    store.reset()
+    assert store.counts() == {}
+    store.upsert(2, 1, [chunk(0, axis(0))])
+    assert [hit.document_id for hit in store.search(axis(0), 5)] == [2]
+
+
+def test_an_open_store_is_healthy(store: VectorStore) -> None:
+    store.open()
+    store.open()
+    assert store.health().status == "ok"
