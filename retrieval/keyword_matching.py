@@ -1,0 +1,75 @@
+"""The rules of L0 on plain strings: what is an identifier, and where a match may begin and end (SPEC L0-2, L0-3).
+
+Texts are normalised (:func:`retrieval.normalise.normalise`) unless a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+
+from retrieval.normalise import has_cjk, word_flags
+
+_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
+_JOINERS = frozenset("-.:")
+_INNER = frozenset("-.:=/")
+
+
+def is_identifier_like(spelling: str) -> bool:
+    """Whether a keyword, in its author's spelling, looks like a code: ``ERR_1``, ``sync-log``, ``code=10001``, ``API``.
+
+    Full width letters count as the letters that they stand for: the author typed the same code.
+    """
+    text = unicodedata.normalize("NFKC", spelling).strip()
+    if not text or not all("!" <= character <= "~" for character in text):
+        return False
+    if any(character.isdigit() or character == "_" for character in text):
+        return True
+    return not _INNER.isdisjoint(text[1:-1]) or sum(character.isupper() for character in text) >= 2
+
+
+def is_joined(text: str, start: int, end: int) -> bool:
+    """Whether a ``-``, ``.`` or ``:`` joins ``text[start:end]`` to a further ASCII letter or digit, on either side."""
+    if end + 1 < len(text) and text[end] in _JOINERS and text[end + 1] in _ALPHANUMERIC:
+        return True
+    return start > 1 and text[start - 1] in _JOINERS and text[start - 2] in _ALPHANUMERIC
+
+
+def may_match_partially(query: str) -> bool:
+    """Whether a query is long enough to be looked for inside keywords: 2 characters with a CJK one, or any 3."""
+    return len(query) >= 3 or (len(query) == 2 and has_cjk(query))
+
+
+def is_fragment(query: str, keyword: str) -> bool:
+    """Whether a keyword contains the query at word boundaries, where ``_``, ``-`` and ``.`` are boundaries too."""
+    start = keyword.find(query)
+    if start < 0:
+        return False
+    words = word_flags(keyword, underscore=False)
+    while start >= 0:
+        end = start + len(query)
+        if not (start and words[start] and words[start - 1]) and not (words[end - 1] and words[end]):
+            return True
+        start = keyword.find(query, start + 1)
+    return False
+
+
+def fragments(text: str) -> set[str]:
+    """What a text is indexed by for the partial direction: its whole words, and each pair of neighbours outside them.
+
+    A query that stands in a keyword at word boundaries has no fragment that the keyword has not, since its words are
+    whole words there. Where a query is itself its only fragment, the converse holds too.
+    """
+    words = word_flags(text, underscore=False)
+    found: set[str] = set()
+    begin = 0
+    for place in range(len(text)):
+        if words[place]:
+            if not (place and words[place - 1]):
+                begin = place
+            if words[place + 1]:
+                continue
+            found.add(text[begin : place + 1])
+        if place + 1 < len(text):
+            found.add(text[place : place + 2])
+    return found
