@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -11,11 +12,16 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from agents.models import ChatSession
+from clients.interfaces import ClientError
+from clients.registry import get_session_memory
+from retrieval.action_memory import MemoryScope, RetrievedDocTracker
+
+log = logging.getLogger(__name__)
 
 SIDE_BAR = 30
 
 
-class SessionNotFound(Exception):
+class SessionNotFoundError(Exception):
     """There is no such conversation, or it is somebody else's: callers answer 404 for both."""
 
 
@@ -28,14 +34,14 @@ class HistoryGroup:
 
 
 def own_session(*, session_id: str | UUID, principal: str) -> ChatSession:
-    """The conversation, or :class:`SessionNotFound` (also for an id that is none)."""
+    """The conversation, or :class:`SessionNotFoundError` (also for an id that is none)."""
     try:
         key = session_id if isinstance(session_id, UUID) else UUID(session_id)
     except ValueError as wrong:
-        raise SessionNotFound from wrong
+        raise SessionNotFoundError from wrong
     found = ChatSession.objects.filter(pk=key, principal=principal).first()
     if found is None:
-        raise SessionNotFound
+        raise SessionNotFoundError
     return found
 
 
@@ -62,3 +68,16 @@ def _age(day: date, today: date) -> int:
     if day >= today:
         return 0
     return 1 if day == today - timedelta(days=1) else 2
+
+
+def delete_session(*, session_id: str | UUID, principal: str) -> None:
+    """Delete an own conversation and forget what its runs were given; raises :class:`SessionNotFoundError`."""
+    session = own_session(session_id=session_id, principal=principal)
+    tracker = RetrievedDocTracker(get_session_memory())
+    try:
+        for run_id in session.runs.values_list("pk", flat=True):
+            tracker.clear_session(MemoryScope(principal, str(run_id)).key)
+    except ClientError as failure:
+        # The memory is down: what it holds of these runs expires by itself, and the conversation goes all the same.
+        log.warning("Memory of conversation %s not cleared: %s", session.pk, failure)
+    session.delete()

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LoginView, LogoutView
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 from django.views.i18n import set_language
 
 from agents import views
+from agents.api import Chat, SessionDetail, SessionList
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", views.chat, name="chat"),
+    path("ask/", views.ask, name="ask"),
+    path("chat/<uuid:session_id>/", views.conversation, name="conversation"),
+    path("chat/<uuid:session_id>/delete/", views.delete_conversation, name="delete_conversation"),
+    path("sources/<uuid:message_id>/<int:index>/", views.source, name="source"),
+    path("documents/<int:document_id>/", views.read_document, name="read_document"),
+    path("setup/", views.setup, name="setup"),
+    path("api/v1/chat/", Chat.as_view(), name="api-chat"),
+    path("api/v1/sessions/", SessionList.as_view(), name="session-list"),
+    path("api/v1/sessions/<uuid:session_id>/", SessionDetail.as_view(), name="session-detail"),
+    path("", include("agents.lookup_urls")),
     path("history/", views.history, name="history"),
     path("accounts/login/", LoginView.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),

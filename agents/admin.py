@@ -1,0 +1,70 @@
+"""Conversations in the admin: to look at, never to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from agents.models import ChatSession, Message, Run
+
+if TYPE_CHECKING:
+    SessionAdminBase = admin.ModelAdmin[ChatSession]
+    RunAdminBase = admin.ModelAdmin[Run]
+    MessageAdminBase = admin.ModelAdmin[Message]
+    RunInlineBase = admin.TabularInline[Run, ChatSession]
+    MessageInlineBase = admin.StackedInline[Message, Run]
+else:  # Django's classes take no parameters at run time
+    SessionAdminBase = RunAdminBase = MessageAdminBase = admin.ModelAdmin
+    RunInlineBase, MessageInlineBase = admin.TabularInline, admin.StackedInline
+
+
+class ReadOnly:
+    """Whoever may view may view; nobody adds, changes or deletes here."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class RunInline(ReadOnly, RunInlineBase):
+    model = Run
+    fields: ClassVar = ["question", "status", "model", "lookups", "started_at", "finished_at"]
+    show_change_link = True
+
+
+class MessageInline(ReadOnly, MessageInlineBase):
+    model = Message
+    fields: ClassVar = ["role", "text", "citations", "lookups"]
+
+
+@admin.register(ChatSession)
+class ChatSessionAdmin(ReadOnly, SessionAdminBase):
+    list_display: ClassVar = ["title", "user", "principal", "created_at", "updated_at"]
+    list_select_related: ClassVar = ["user"]
+    search_fields: ClassVar = ["title", "principal"]
+    date_hierarchy = "created_at"
+    inlines: ClassVar = [RunInline]
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly, RunAdminBase):
+    list_display: ClassVar = ["question", "status", "channel", "model", "lookups", "error_code", "started_at"]
+    list_filter: ClassVar = ["status", "channel", "model"]
+    search_fields: ClassVar = ["question"]
+    date_hierarchy = "started_at"
+    inlines: ClassVar = [MessageInline]
+
+
+@admin.register(Message)
+class MessageAdmin(ReadOnly, MessageAdminBase):
+    list_display: ClassVar = ["__str__", "role", "session", "created_at"]
+    list_filter: ClassVar = ["role"]
+    list_select_related: ClassVar = ["session"]
+    search_fields: ClassVar = ["text"]
