@@ -35,7 +35,7 @@ run: $(VENV)/.runtime ## serve on http://HOST:PORT (127.0.0.1:8000)
 	@exec $(BIN)/python -m uvicorn kbsite.asgi:application --host $(HOST) --port $(PORT) --log-level warning --no-server-header
 
 test: $(VENV)/.dev ## everything that needs no outside service
-	@$(BIN)/python -m pytest -n $(XDIST) tests
+	@$(BIN)/python -m pytest -n $(XDIST) tests --ignore=tests/e2e --ignore=tests/services
 
 check: $(VENV)/.dev ## lint, types, import order, migrations, schema, deploy settings
 	$(BIN)/ruff check .

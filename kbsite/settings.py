@@ -12,12 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import django_stubs_ext
 import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from kbsite.secret import read_or_make_secret_key
+
+django_stubs_ext.monkeypatch()  # admin.ModelAdmin[…] and forms.ModelForm[…] at run time
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -41,7 +44,9 @@ def _optional_float(name: str) -> float | None:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= 1.0:
-        raise ImproperlyConfigured(f"{name}={text!r} is not a number from 0 to 1; unset it to take the embedder's own fit.")
+        raise ImproperlyConfigured(
+            f"{name}={text!r} is not a number from 0 to 1; unset it to take the embedder's own fit."
+        )
     return value
 
 
@@ -271,13 +276,8 @@ TIME_ZONE = env.str("TZ", "") or "UTC"
 USE_TZ = True
 
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = True
-STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-}
+WHITENOISE_USE_FINDERS = True  # served from where they lie: there is no collectstatic step
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -313,7 +313,13 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"request_id": {"()": "kbsite.logs.RequestIdFilter"}},
-    "formatters": {"line": {"()": "kbsite.logs.LineFormatter", "format": "{asctime} {levelname} {name} {request_id}{message}", "style": "{"}},
+    "formatters": {
+        "line": {
+            "()": "kbsite.logs.LineFormatter",
+            "format": "{asctime} {levelname} {name} {request_id}{message}",
+            "style": "{",
+        }
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["console"], "level": "INFO"},
 }
