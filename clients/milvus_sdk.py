@@ -18,7 +18,8 @@ from typing import Any
 from clients.interfaces import ClientError, ClientTimeout
 from clients.masking import mask_credentials
 
-_connecting = threading.Lock()
+opening_lite = threading.RLock()
+"""Held while a Lite file is opened and prepared: of two threads at it one would be told that another process has it."""
 
 
 @contextmanager
@@ -45,7 +46,7 @@ with _own_environment():
     from pymilvus import DataType, MilvusClient
     from pymilvus.exceptions import MilvusException
 
-__all__ = ["DataType", "StaleStoreError", "connect", "disconnect", "is_lite", "translated"]
+__all__ = ["DataType", "StaleStoreError", "connect", "disconnect", "is_lite", "opening_lite", "translated"]
 
 
 def _quieten() -> None:
@@ -55,7 +56,7 @@ def _quieten() -> None:
         logger.handlers.clear()
         logger.setLevel(logging.CRITICAL)
         logger.propagate = True
-    for name in ("milvus_lite.adapter.grpc.servicer", "milvus_lite.server_manager"):
+    for name in ("milvus_lite.adapter.grpc.servicer", "milvus_lite.server_manager", "grpc._server"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("milvus_lite", "faiss.loader"):  # what Lite does in the background still warns
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -106,7 +107,7 @@ def _connect_lite(uri: str, timeout: float) -> Any:
             code="store_unavailable",
             hint="Set DATA_DIR or VECTOR_STORE_URI to a place that this program may write to.",
         ) from error
-    with _connecting:  # two threads that open one file at once: one would be told that another process has it
+    with opening_lite:
         try:
             return MilvusClient(uri, timeout=timeout, dedicated=True)
         except (MilvusException, grpc.RpcError) as error:

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from clients import milvus_collection
 from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, PartHealth, Vector, VectorHit
 from clients.milvus_collection import DOMAIN, INTS, METRIC, VECTOR
-from clients.milvus_sdk import StaleStoreError, connect, disconnect, is_lite, translated
+from clients.milvus_sdk import StaleStoreError, connect, disconnect, is_lite, opening_lite, translated
 from clients.shared_lock import SharedLock
 from clients.vector_store_checks import check_chunks, check_int, check_query, domain_key, present_identity
 
@@ -101,18 +102,19 @@ class MilvusVectorStore:
         self._failure = None
 
     def _prepared(self, identity: CollectionIdentity, *, empty: bool = False) -> Any:
-        client = connect(self._uri, self._timeout)
-        ready = False
-        try:
-            if empty:
-                with translated(self._uri):
-                    client.drop_collection(self._name, timeout=self._timeout)
-            milvus_collection.prepare(client, self._uri, self._name, identity, lite=self._lite)
-            ready = True
-        finally:
-            if not ready:
-                disconnect(client, self._uri, release=True)
-        return client
+        with opening_lite if self._lite else nullcontext():
+            client = connect(self._uri, self._timeout)
+            ready = False
+            try:
+                if empty:
+                    with translated(self._uri):
+                        client.drop_collection(self._name, timeout=self._timeout)
+                milvus_collection.prepare(client, self._uri, self._name, identity, lite=self._lite)
+                ready = True
+            finally:
+                if not ready:
+                    disconnect(client, self._uri, release=True)
+            return client
 
     def _forget(self, client: Any) -> None:
         with self._opening:
