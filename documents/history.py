@@ -1,0 +1,129 @@
+"""The bytes of replaced and deleted revisions, kept ``TRASH_DAYS`` under ``.history/`` (DOC-12)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.utils import timezone
+
+from documents import storage
+from documents.models import ApiDocument, DeletedDocument, DocumentHistory
+
+log = logging.getLogger("documents.history")
+# Long enough that every process has read the tombstone; a slower one is still right, each lookup checks the rows.
+TOMBSTONE_DAYS = 7
+_ORPHAN_SECONDS = 24 * 3600.0
+
+
+def keep_published(document: ApiDocument, *, reason: str, by: str = "") -> DocumentHistory | None:
+    """Keep the bytes that now lie in the document's place; None where nothing lies there.
+
+    Call it with the document's row locked, before the file is replaced or removed. The name is made from id, revision
+    and hash, so that a step which a crash cut off can be done again. What others wrote into the file is kept as it is.
+    """
+    try:
+        data = storage.read_published(document.file_path)
+    except FileNotFoundError:
+        return _found_again(document, document.published_revision, reason=reason, by=by)
+    return _keep(
+        document, storage.locate(document.file_path), data, revision=document.published_revision, reason=reason, by=by
+    )
+
+
+def keep_staged(document: ApiDocument, *, reason: str, by: str = "") -> DocumentHistory | None:
+    """Keep the bytes of a saved revision that was never published; None where there are none."""
+    path = storage.staged_path(document.pk, document.revision)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return _keep(document, path, data, revision=document.revision, reason=reason, by=by)
+
+
+def _keep(
+    document: ApiDocument, path: Path, data: bytes, *, revision: int, reason: str, by: str
+) -> DocumentHistory:
+    digest = storage.content_hash(data)
+    stored_name = f"{document.pk}.{revision}.{digest[:16]}"
+    storage.keep(path, stored_name)
+    return _row(document, revision, digest, len(data), stored_name, reason=reason, by=by)
+
+
+def _found_again(document: ApiDocument, revision: int, *, reason: str, by: str) -> DocumentHistory | None:
+    """A crash between the unlink and the commit: the bytes are kept already, their row was rolled back."""
+    folder = storage.base() / storage.HISTORY
+    kept = next(folder.glob(f"{document.pk}.{revision}.*"), None) if folder.is_dir() else None
+    if kept is None:
+        return None
+    data = kept.read_bytes()
+    return _row(document, revision, storage.content_hash(data), len(data), kept.name, reason=reason, by=by)
+
+
+def note_interrupted(document: ApiDocument) -> None:
+    """A crash between the rename and the commit of a publication: give the kept bytes their row back."""
+    if document.published_revision:
+        _found_again(document, document.published_revision, reason=DocumentHistory.Reason.REPLACED, by="")
+
+
+def _row(
+    document: ApiDocument, revision: int, digest: str, size: int, stored_name: str, *, reason: str, by: str
+) -> DocumentHistory:
+    row, _created = DocumentHistory.objects.get_or_create(
+        document_id=document.pk,
+        stored_name=stored_name,
+        defaults={
+            "file_path": document.file_path,
+            "revision": revision,
+            "content_hash": digest,
+            "size": size,
+            "reason": reason,
+            "created_by": by[:150],
+        },
+    )
+    return row
+
+
+def bytes_of(document_id: int, revision: int) -> bytes | None:
+    """The bytes of an earlier revision; None where they are not kept."""
+    names = DocumentHistory.objects.filter(document_id=document_id, revision=revision).order_by("-id")
+    stored_name = names.values_list("stored_name", flat=True).first()
+    if stored_name is None:
+        return None
+    try:
+        return storage.history_path(stored_name).read_bytes()
+    except FileNotFoundError:
+        log.warning("the kept bytes of document %s, revision %s are gone from .history/", document_id, revision)
+        return None
+
+
+def prune() -> int:
+    """Let go of bytes older than ``TRASH_DAYS`` and of old tombstones; how many revisions that were."""
+    now = timezone.now()
+    old = DocumentHistory.objects.filter(created_at__lt=now - timedelta(days=settings.TRASH_DAYS))
+    removed = 0
+    for pk, stored_name in list(old.values_list("pk", "stored_name")):
+        storage.history_path(stored_name).unlink(missing_ok=True)
+        DocumentHistory.objects.filter(pk=pk).delete()
+        removed += 1
+    DeletedDocument.objects.filter(deleted_at__lt=now - timedelta(days=TOMBSTONE_DAYS)).delete()
+    _remove_orphans()
+    if removed:
+        log.info("history: %s earlier revisions were older than %s days and are gone", removed, settings.TRASH_DAYS)
+    return removed
+
+
+def _remove_orphans() -> None:
+    """Temporary files, and kept bytes whose row never came: both only when they are a day old (by change time)."""
+    folder = storage.base() / storage.HISTORY
+    known = set(DocumentHistory.objects.values_list("stored_name", flat=True))
+    strays = [path for path in folder.glob("*") if path.name not in known] if folder.is_dir() else []
+    for path in {*storage.temporary_files(), *strays}:
+        try:
+            if time.time() - path.stat().st_ctime > _ORPHAN_SECONDS:
+                path.unlink()
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,201 @@
+"""What a worker does with one document: file to chunks to vectors, and INDEXED only if nothing changed meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from clients.embedding_pool import IndexingEmbedder
+from clients.interfaces import ChunkVector, ClientError
+from clients.registry import get_vector_store
+from documents import storage
+from documents.content import current_bytes
+from documents.disk_changes import absorb
+from documents.errors import DocumentError
+from documents.jobs import LEASE_SECONDS, Claim, fail, give_back, held, renew
+from documents.models import ApiDocument, DocumentChunk
+from documents.publishing import publish
+from documents.reading import body_of
+from documents.vectors import unflushed, vector_writer
+from retrieval.chunking import Chunk, TooManyChunks, chunk_body
+
+log = logging.getLogger("documents.ingest")
+_RENEW_SECONDS = LEASE_SECONDS / 6
+_ROWS_AT_A_TIME = 500
+OnProgress = Callable[[int, int], None]
+"""Called with chunks done and chunks in all; may raise :class:`Stopped`."""
+
+
+class Stopped(Exception):  # noqa: N818 (no fault: the way out of a running embedding)
+    """The worker is stopping: the job is given back."""
+
+
+class _Superseded(Exception):  # noqa: N818 (no fault)
+    """A later revision, a deletion or another worker has the row: this job's work is dropped."""
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What a finished job made."""
+
+    document_id: int
+    chunks: int
+    seconds: float
+
+
+def index_claimed(job: Claim, embedder: IndexingEmbedder, on_progress: OnProgress | None = None) -> Indexed | None:
+    """Index a document whose lease this job holds. None where it failed (the row says why) or was overtaken."""
+    began = time.monotonic()
+    try:
+        chunks = _chunks_of(job)
+        vectors = _embed(job, chunks, embedder, on_progress) if chunks else []
+        _write(job, chunks, vectors)
+    except Stopped:
+        give_back(job)
+        return None
+    except _Superseded:
+        log.info("%s: revision %s was overtaken while it was indexed", job.file_path, job.revision)
+        return None
+    except Exception as fault:
+        # Degradation point: whatever one document does, the row says so and the worker goes on to the next.
+        if not isinstance(fault, ClientError | DocumentError | OSError):
+            log.exception("%s: indexing failed unexpectedly", job.file_path)
+        fail(job, fault)
+        return None
+    seconds = time.monotonic() - began
+    log.info("%s: indexed, %s chunks in %.1f s", job.file_path, len(chunks), seconds)
+    return Indexed(job.document_id, len(chunks), seconds)
+
+
+def _chunks_of(job: Claim) -> list[Chunk]:
+    """Read what the row stands for; its hash must be the row's."""
+    publish(job.document_id, job.revision)
+    document = held(job).first()
+    if document is None:
+        raise _Superseded
+    data = current_bytes(document)
+    if storage.content_hash(data) != job.content_hash:
+        if absorb(job.document_id):
+            raise _Superseded  # someone edited the file: that is a new revision, and its own job
+        detail = _("The file was edited on disk; the scan takes the edit in as a new revision.")
+        raise DocumentError(detail, code="file_changed", status=409)
+    try:
+        return chunk_body(body_of(data))
+    except TooManyChunks as fault:
+        detail = _("The document has more than %(limit)s passages; split it into several files.")
+        raise DocumentError(detail % {"limit": fault.limit}, code="too_many_chunks") from fault
+
+
+def _embed(
+    job: Claim, chunks: Sequence[Chunk], embedder: IndexingEmbedder, on_progress: OnProgress | None
+) -> list[ChunkVector]:
+    """Vectors for all chunks; the lease is kept meanwhile, no connection to the database is."""
+    get_vector_store().open()  # a store that is down is known before the work, not after it
+    last = time.monotonic()
+
+    def on_done(done: int) -> None:
+        nonlocal last
+        if on_progress is not None:
+            on_progress(done, len(chunks))
+        if time.monotonic() - last > _RENEW_SECONDS:
+            last = time.monotonic()
+            kept = renew(job)
+            _let_connection_go()
+            if not kept:
+                raise _Superseded
+
+    _let_connection_go()
+    matrix = embedder.embed_documents([chunk.text for chunk in chunks], on_done=on_done)
+    return [
+        ChunkVector(number=chunk.number, domain=job.category, vector=vector)
+        for chunk, vector in zip(chunks, matrix, strict=True)
+    ]
+
+
+def _let_connection_go() -> None:
+    """A model may work for minutes: the database is not kept waiting."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def _write(job: Claim, chunks: Sequence[Chunk], vectors: Sequence[ChunkVector]) -> None:
+    """Vectors, then the row, then the older vectors; under the writer's lock from first to last.
+
+    The lock is what makes the last step safe: no other revision of this document can be written in between.
+    """
+    store = get_vector_store()
+    with vector_writer:
+        if not held(job).exists():
+            raise _Superseded
+        if vectors:
+            if job.former_indexed_revision == job.revision and job.former_chunk_count > len(vectors):
+                store.discard(job.document_id, job.revision)  # rebuilt in fewer chunks: no tail may stay
+            unflushed.set()
+            store.upsert(job.document_id, job.revision, vectors)
+        if not _commit(job, chunks):
+            _discard_unless_wanted(job)
+            raise _Superseded
+        _remove_older_vectors(job)
+
+
+def _commit(job: Claim, chunks: Sequence[Chunk]) -> bool:
+    """INDEXED and the chunk texts in one transaction, only where the lease still holds."""
+    with transaction.atomic(durable=True):
+        done = held(job).update(
+            status=ApiDocument.Status.INDEXED,
+            status_reason="",
+            error_code="",
+            indexed_revision=job.revision,
+            indexed_hash=job.content_hash,
+            indexed_at=timezone.now(),
+            chunk_count=len(chunks),
+            lease_owner="",
+            lease_expires_at=None,
+            attempts=0,
+            next_attempt_at=None,
+        )
+        if not done:
+            return False
+        DocumentChunk.objects.filter(document_id=job.document_id).delete()
+        DocumentChunk.objects.bulk_create((_row(job, chunk) for chunk in chunks), batch_size=_ROWS_AT_A_TIME)
+    return True
+
+
+def _row(job: Claim, chunk: Chunk) -> DocumentChunk:
+    return DocumentChunk(
+        document_id=job.document_id,
+        revision=job.revision,
+        number=chunk.number,
+        section=chunk.section[:500],
+        heading_path=list(chunk.heading_path),
+        start=chunk.start,
+        end=chunk.end,
+        text=chunk.text,
+    )
+
+
+def _discard_unless_wanted(job: Claim) -> None:
+    """Overtaken: remove these vectors, unless the revision is still the row's (another job's have the same keys)."""
+    if not ApiDocument.objects.filter(pk=job.document_id, revision=job.revision).exists():
+        get_vector_store().discard(job.document_id, job.revision)
+
+
+def _remove_older_vectors(job: Claim) -> None:
+    store = get_vector_store()
+    try:
+        if settings.CELERY_BROKER_URL:
+            # Other processes may be writing a later revision: only what this job replaced is certainly old.
+            if job.former_indexed_revision not in (0, job.revision):
+                store.discard(job.document_id, job.former_indexed_revision)
+        else:
+            store.delete_revisions(job.document_id, keep=job.revision)
+    except ClientError as fault:
+        # Degradation point: they answer no one, each hit's revision is compared with the row's.
+        log.warning("%s: older vectors stay in the store for now: %s", job.file_path, fault)

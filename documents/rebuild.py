@@ -1,0 +1,76 @@
+"""Building the vectors anew: of some documents, or of all with an empty collection (a changed embedder).
+
+Commands write rows and a request; whoever holds the vector store (the worker) carries it out.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import transaction
+
+from clients.interfaces import ClientError
+from clients.registry import get_vector_store
+from documents.counters import bump, put, read
+from documents.models import ApiDocument, DocumentChunk
+from documents.vectors import unflushed, vector_writer
+from documents.wakeup import wake_worker
+
+log = logging.getLogger("documents.rebuild")
+_REQUESTED = "reset_requested"
+_DONE = "reset_done"
+_STATES = ApiDocument.Status
+COLLECTION_MISMATCH = "collection_mismatch"
+
+
+def request_rebuild_of_all() -> None:
+    """Ask for every document's vectors to be made again; a collection of another embedder is emptied first."""
+    with transaction.atomic(durable=True):
+        bump(_REQUESTED)
+    wake_worker()
+
+
+def reset_if_requested() -> bool:
+    """Carry out a request of :func:`request_rebuild_of_all`; True where there was one."""
+    requested = read(_REQUESTED)
+    if requested == read(_DONE):
+        return False
+    with vector_writer:
+        try:
+            get_vector_store().open()
+        except ClientError as fault:
+            if fault.code != COLLECTION_MISMATCH:
+                # Degradation point: the request stays and is tried in the next round.
+                log.debug("the vector store cannot be rebuilt yet: %s", fault)
+                return False
+            log.warning("the collection belongs to another embedder and is made anew: %s", fault)
+            if not _empty_the_store():
+                return False
+        _queue_all()
+        put(_DONE, requested)
+    return True
+
+
+def _empty_the_store() -> bool:
+    """Rows first: from here on no chunk counts, whatever of the store is left if this stops half way."""
+    with transaction.atomic(durable=True):
+        ApiDocument.objects.update(indexed_revision=0, indexed_hash="", chunk_count=0)
+        DocumentChunk.objects.all().delete()
+    try:
+        get_vector_store().reset()
+    except ClientError as fault:
+        # Degradation point: the request stays and is tried in the next round.
+        log.error("the vector store could not be emptied: %s %s", fault, fault.hint)
+        return False
+    unflushed.clear()
+    return True
+
+
+def _queue_all() -> None:
+    """A job that is running now loses its lease: it may hold vectors of the former embedder."""
+    rows = ApiDocument.objects.exclude(status=_STATES.DELETING).filter(missing_since=None)
+    number = rows.update(
+        status=_STATES.PENDING, status_reason="", error_code="", attempts=0, next_attempt_at=None,
+        lease_owner="", lease_expires_at=None,
+    )  # fmt: skip
+    log.info("%s documents are queued to be indexed again", number)

@@ -1,0 +1,313 @@
+"""The scan: compares the knowledge base folder with the rows (DOC-7, DOC-8).
+
+Files without a row are adopted, edited ones become a new revision, moved ones keep their row, vanished ones are hidden.
+The files are on disk already: no staging, no sync. A document that is being deleted is never taken from the disk again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db import transaction
+from django.utils import timezone
+
+from documents import storage
+from documents.counters import bump
+from documents.deletion import mark_deleting
+from documents.disk_changes import absorb, hide, move, read_found
+from documents.domains import mark_dirty
+from documents.errors import DocumentError
+from documents.models import ApiDocument, KnowledgeDomain
+from documents.names import PREFIX, category_key
+from documents.publishing import drop_stale_staged, publish_leftovers
+from documents.reading import Reading
+from documents.scan_report import ScanReport, scan_state
+from documents.wakeup import wake_worker
+from documents.walk import FoundFile, Refused, walk
+
+__all__ = ["ScanReport", "scan", "scan_state"]
+log = logging.getLogger("documents.scan")
+BATCH = 200
+_MASS_LEAST = 10
+_running = threading.Lock()
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What the comparison needs of a document."""
+
+    pk: int
+    file_path: str
+    content_hash: str
+    size: int
+    settled: bool
+    deleting: bool
+    missing: bool
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A file that becomes a document."""
+
+    file: FoundFile
+    digest: str
+    size: int
+    reading: Reading
+
+
+def scan(*, prune: bool = False, dry_run: bool = False, confirmed: bool = False) -> ScanReport:
+    """Compare folder and rows, and take in what changed on disk.
+
+    ``prune`` deletes the documents whose file is missing; ``confirmed`` lets that happen to more than half of them at
+    once too. ``dry_run`` only counts. One scan at a time in a process; beside uploads and deletions it is safe. Never
+    raises for what it finds on disk.
+    """
+    with _running:
+        began = time.monotonic()
+        report = ScanReport(dry_run=dry_run)
+        _scan(report, prune=prune, confirmed=confirmed and prune)
+        report.seconds = time.monotonic() - began
+    log.info("scan%s: %s", " (dry run)" if dry_run else "", report)
+    return report
+
+
+def _scan(report: ScanReport, *, prune: bool, confirmed: bool) -> None:
+    if not report.dry_run:
+        publish_leftovers()
+        drop_stale_staged()
+    rows = _rows()
+    if not _folder_ready(report, has_rows=any(not row.deleting for row in rows.values()), confirmed=confirmed):
+        return
+    found, unreadable = _look(report, rows)
+    fresh = [file for key, file in found.items() if key not in rows]
+    unseen = [
+        row for key, row in rows.items()
+        if key not in found and row.settled and not row.deleting and not row.file_path.startswith(unreadable)
+    ]  # fmt: skip
+    moved = _take_moves(report, fresh, [row for row in unseen if not row.missing])
+    _adopt(report, (file for file in fresh if file.key not in moved))
+    _compare(report, rows, found)
+    gone = [row for row in unseen if row.pk not in moved.values() and not row.missing]
+    _hide(report, gone, total=sum(not row.deleting and not row.missing for row in rows.values()), confirmed=confirmed)
+    if prune:
+        _prune(report, [row for row in unseen if row.missing or row in gone])
+    if not report.dry_run:
+        report.remember()
+
+
+def _rows() -> dict[str, _Row]:
+    columns = ("path_key", "pk", "file_path", "content_hash", "size")
+    states = ("revision", "published_revision", "status", "missing_since")
+    rows: dict[str, _Row] = {}
+    documents = ApiDocument.objects.order_by("pk").values_list(*columns, *states)
+    for key, pk, path, digest, size, revision, published, status, missing in documents.iterator(chunk_size=2_000):
+        deleting = status == ApiDocument.Status.DELETING
+        rows[key] = _Row(pk, path, digest, size, revision == published, deleting, missing is not None)
+    return rows
+
+
+def _folder_ready(report: ScanReport, *, has_rows: bool, confirmed: bool) -> bool:
+    """Whether there is a folder to walk. Missing on a first start, it is made; missing later, nothing is touched."""
+    base = storage.base()
+    if base.is_dir():
+        return True
+    if has_rows and not confirmed:
+        report.folder_missing = True
+        log.warning("scan: %s is missing. %s", base, report.warning)
+        if not report.dry_run:
+            report.remember()
+        return False
+    if report.dry_run:
+        return False
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        log.error("scan: the folder %s cannot be made (%s); set KNOWLEDGE_BASE_PATH to another one", base, fault)
+        return False
+    log.info("scan: the folder %s was missing and is made", base)
+    return True
+
+
+def _look(report: ScanReport, rows: dict[str, _Row]) -> tuple[dict[str, FoundFile], tuple[str, ...]]:
+    """The documents' files by path key, and the path prefixes that cannot be seen now."""
+    found: dict[str, FoundFile] = {}
+    unreadable: list[str] = []
+    spellings = {category_key(name): name for name in KnowledgeDomain.objects.values_list("domain_id", flat=True)}
+    try:
+        for item in walk(storage.base()):
+            if isinstance(item, Refused):
+                _skip(report, item.relative, item.reason)
+                if item.unreadable:
+                    unreadable.append(PREFIX + item.relative)
+                continue
+            report.files += 1
+            reason = _twin(item, found, rows, spellings)
+            if reason:
+                _skip(report, item.file_path, reason)
+            else:
+                found[item.key] = item
+    except OSError as fault:
+        log.error("scan: %s cannot be read: %s", storage.base(), fault)
+        unreadable.append(PREFIX)
+    return found, tuple(unreadable)
+
+
+def _twin(file: FoundFile, found: dict[str, FoundFile], rows: dict[str, _Row], spellings: dict[str, str]) -> str:
+    """Why a file cannot be told from another by its name; '' where it can. The spelling that a row has goes first."""
+    spelling = spellings.setdefault(category_key(file.category), file.category)
+    if spelling != file.category:
+        return f"its folder differs from the domain {spelling} only by case or form; rename it"
+    other = found.get(file.key)
+    if other is None:
+        return ""
+    row = rows.get(file.key)
+    if row is not None and row.file_path == file.file_path:
+        found[file.key], file, other = file, other, file
+    return f"its name differs from {other.file_path} only by case or form; rename it"
+
+
+def _take_moves(report: ScanReport, fresh: list[FoundFile], vanished: list[_Row]) -> dict[str, int]:
+    """One vanished and one new path with the same bytes are a move: path keys of such files, with their document."""
+    sizes = {row.size for row in vanished}
+    by_hash: dict[str, tuple[list[FoundFile], list[_Row]]] = {row.content_hash: ([], []) for row in vanished}
+    for row in vanished:
+        by_hash[row.content_hash][1].append(row)
+    for file in fresh if vanished else ():
+        try:
+            digest = storage.hash_of_file(file.path) if file.path.stat().st_size in sizes else ""
+        except OSError:
+            continue  # told when it is read
+        if digest in by_hash:
+            by_hash[digest][0].append(file)
+    moved: dict[str, int] = {}
+    for files, gone in by_hash.values():
+        if len(files) == len(gone) == 1 and (report.dry_run or move(gone[0].pk, files[0])):
+            moved[files[0].key] = gone[0].pk
+            report.moved += 1
+    return moved
+
+
+def _adopt(report: ScanReport, files: Iterable[FoundFile]) -> None:
+    """Rows for files that have none, in batches; the worker begins with the first while the next is read."""
+    remaining = iter(files)
+    while batch := list(islice(remaining, BATCH)):
+        candidates = [one for file in batch if (one := _candidate(report, file)) is not None]
+        report.new += len(candidates) if report.dry_run else _insert(candidates)
+        if candidates and not report.dry_run:
+            wake_worker()
+
+
+def _candidate(report: ScanReport, file: FoundFile) -> _Candidate | None:
+    try:
+        reading = read_found(file.path, file.file_path)
+        data = file.path.read_bytes()
+    except DocumentError as refusal:
+        _skip(report, file.file_path, refusal.detail)
+    except FileNotFoundError:
+        pass  # gone since the walk
+    except OSError as fault:
+        _skip(report, file.file_path, f"cannot be read: {fault.strerror or fault}")
+    else:
+        return _Candidate(file, storage.content_hash(data), len(data), reading)
+    return None
+
+
+def _insert(candidates: list[_Candidate]) -> int:
+    with transaction.atomic(durable=True):
+        for category in sorted({one.file.category for one in candidates}):
+            mark_dirty(category)
+        # A deletion takes the counter before it unlinks: behind it, a file that was deleted is seen to be gone.
+        seq = bump()
+        there = [one for one in candidates if one.file.path.exists()]
+        known = set(
+            ApiDocument.objects.filter(path_key__in=[one.file.key for one in there]).values_list("path_key", flat=True)
+        )
+        rows = [_new_row(one, seq) for one in there if one.file.key not in known]
+        # An upload of the same name may come in between: its row stays.
+        ApiDocument.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
+
+
+def _new_row(one: _Candidate, seq: int) -> ApiDocument:
+    return ApiDocument(
+        file_path=one.file.file_path,
+        path_key=one.file.key,
+        file_name=one.file.file_name,
+        category=one.file.category,
+        title=one.reading.title,
+        metadata=one.reading.metadata,
+        frontmatter_problem=one.reading.problem,
+        content_hash=one.digest,
+        size=one.size,
+        revision=1,
+        published_revision=1,
+        seq=seq,
+        updated_at=timezone.now(),
+    )
+
+
+def _compare(report: ScanReport, rows: dict[str, _Row], found: dict[str, FoundFile]) -> None:
+    """Known documents: is the file the row's?"""
+    changed = 0
+    for file, row in _pairs(rows, found):
+        try:
+            same = file.path.stat().st_size == row.size and storage.hash_of_file(file.path) == row.content_hash
+            if same and not row.missing and file.file_path == row.file_path:
+                continue
+            if report.dry_run:
+                result = "reappeared" if row.missing else "moved" if same else "changed"
+            elif same and file.file_path != row.file_path:
+                result = "moved" if move(row.pk, file) else ""
+            else:
+                result = absorb(row.pk, file.path)
+        except FileNotFoundError:
+            continue  # gone since the walk; the next scan hides it
+        except OSError as fault:
+            _skip(report, file.file_path, f"cannot be read: {fault.strerror or fault}")
+            continue
+        if result:
+            changed += 1
+            setattr(report, result, getattr(report, result) + 1)
+    if changed:
+        wake_worker()
+
+
+def _pairs(rows: dict[str, _Row], found: dict[str, FoundFile]) -> Iterator[tuple[FoundFile, _Row]]:
+    for key, file in found.items():
+        row = rows.get(key)
+        if row is not None and row.settled and not row.deleting:
+            yield file, row
+
+
+def _hide(report: ScanReport, gone: list[_Row], *, total: int, confirmed: bool) -> None:
+    if total >= _MASS_LEAST and 2 * len(gone) > total and not confirmed:
+        report.held_back = len(gone)
+        log.warning("scan: %s", report.warning)
+        return
+    for row in gone:
+        if report.dry_run or hide(row.pk):
+            report.vanished += 1
+            log.warning("%s: file missing; the document is hidden until it is back", row.file_path)
+    if gone:
+        wake_worker()
+
+
+def _prune(report: ScanReport, gone: list[_Row]) -> None:
+    """Delete what is missing, held-back ones excepted; the worker finishes each deletion."""
+    for row in gone:
+        hidden = report.dry_run or ApiDocument.objects.filter(pk=row.pk, missing_since__isnull=False).exists()
+        if hidden and not (report.held_back and not row.missing) and (report.dry_run or mark_deleting(row.pk)):
+            report.pruned += 1
+            log.info("%s: removed, its file is missing", row.file_path)
+    if report.pruned:
+        wake_worker()
+
+
+def _skip(report: ScanReport, path: str, reason: str) -> None:
+    report.skipped.append((path, reason))
+    log.warning("scan: %s is not taken: %s", path, reason)

@@ -1,0 +1,106 @@
+"""What the rest of the site does with documents: the one public module for changes, a function for each step.
+
+None may be called inside a transaction: what they answer is on disk and committed.
+"""
+
+from __future__ import annotations
+
+import time
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from documents import storage
+from documents.content import current_bytes
+from documents.counters import bump
+from documents.deletion import delete_document
+from documents.domains import mark_dirty
+from documents.errors import DocumentError
+from documents.frontmatter import keywords_from
+from documents.models import ApiDocument
+from documents.publishing import locked
+from documents.reading import read_document_bytes
+from documents.uploads import UploadOutcome, edit_metadata, not_found, queue_again, require, upload_document
+from documents.wakeup import wake_worker
+
+__all__ = [
+    "DocumentError",
+    "UploadOutcome",
+    "delete_document",
+    "edit_metadata",
+    "keywords_of",
+    "read_content",
+    "request_reindex",
+    "set_enabled",
+    "upload_document",
+    "wait_until_indexed",
+]
+_POLL_SECONDS = 0.05
+
+
+def set_enabled(*, document_id: int, enabled: bool) -> ApiDocument:
+    """Show or hide a document in lookups, from the commit on. Raises ``not_found`` (404)."""
+    with transaction.atomic(durable=True):
+        document = locked(document_id)
+        if document is None or document.status == ApiDocument.Status.DELETING:
+            raise not_found()
+        if document.enabled == enabled:
+            return document
+        document.enabled = enabled
+        document.updated_at = timezone.now()
+        mark_dirty(document.category)
+        document.seq = bump()
+        document.save(update_fields=["enabled", "updated_at", "seq"])
+    wake_worker()
+    return document
+
+
+def request_reindex(*, document_id: int) -> ApiDocument:
+    """Read the file's metadata again and queue its vectors; the present ones answer until then.
+
+    Raises ``not_found`` (404), ``file_missing`` and ``file_changed`` (409), ``unreadable_text`` (400).
+    """
+    document = require(document_id)
+    _read_again(document)
+    queue_again(document_id)
+    wake_worker()
+    document.refresh_from_db()
+    return document
+
+
+def _read_again(document: ApiDocument) -> None:
+    """Title and keywords as this version of the program reads them, and as the settings say now."""
+    data = current_bytes(document)
+    if storage.content_hash(data) != document.content_hash:
+        return  # an edit on disk: the next scan takes it in whole
+    reading = read_document_bytes(data, file_path=document.file_path)
+    with transaction.atomic(durable=True):
+        row = locked(document.pk)
+        if row is None or row.revision != document.revision or row.status == ApiDocument.Status.DELETING:
+            return
+        row.title, row.metadata, row.frontmatter_problem = reading.title, reading.metadata, reading.problem
+        mark_dirty(row.category)
+        row.seq = bump()
+        row.save(update_fields=["title", "metadata", "frontmatter_problem", "seq"])
+
+
+def read_content(*, document_id: int) -> bytes:
+    """The document's file, byte for byte. Raises ``not_found`` (404), ``file_missing`` (409)."""
+    return current_bytes(require(document_id))
+
+
+def keywords_of(document: ApiDocument) -> tuple[str, ...]:
+    """The author's keywords, of the fields that ``KEYWORD_FIELDS`` names (FM-6)."""
+    return keywords_from(document.metadata, settings.KEYWORD_FIELDS)
+
+
+def wait_until_indexed(document_id: int, seconds: float) -> ApiDocument:
+    """The document once it is INDEXED or FAILED, or as it stands after ``seconds``. Raises ``not_found`` (404)."""
+    deadline = time.monotonic() + seconds
+    while True:
+        document = require(document_id)
+        done = document.status in {ApiDocument.Status.INDEXED, ApiDocument.Status.FAILED}
+        if done or time.monotonic() >= deadline:
+            return document
+        time.sleep(_POLL_SECONDS)
