@@ -7,40 +7,22 @@ tables in ``keyword_postings``; this file joins them, decides which matches coun
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import NamedTuple
 
+from retrieval.keyword_entries import EntryPages, KeywordEntry, KeywordMatch, ManyMatches, match_of
 from retrieval.keyword_matching import may_match_partially
-from retrieval.keyword_postings import KeywordTable, Occurrence, Posting, ascending_union, ids_of
+from retrieval.keyword_postings import KeywordTable, Occurrence, ascending_union
 from retrieval.normalise import normalise
+
+__all__ = ["ROWS_AT_A_TIME", "Found", "KeywordEntry", "KeywordIndex", "KeywordMatch", "RowCheck"]
 
 RowCheck = Callable[[Sequence[int]], Iterable[int]]
 """Takes document ids (each asked at most once a query) and gives those that pass: enabled, published, still there."""
 
 ROWS_AT_A_TIME = 50
 _ROWS_AT_A_TIME_FOR_ALL = 500
-_FEW = 200
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordEntry:
-    """One document's place in the index. ``document_id`` is 0 or more; ``keywords`` are in the author's spelling."""
-
-    document_id: int
-    file_path: str
-    title: str
-    keywords: tuple[str, ...]
-    summary: str
-    category: str
-
-
-class KeywordMatch(NamedTuple):
-    """A document that matched, and which of its keywords did: in the author's spelling and order."""
-
-    entry: KeywordEntry
-    keywords: tuple[str, ...]
+_MANY = 1000
 
 
 class KeywordIndex:
@@ -51,7 +33,7 @@ class KeywordIndex:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: dict[int, KeywordEntry] = {}
+        self._entries = EntryPages()
         self._table = KeywordTable()
 
     def __len__(self) -> int:
@@ -80,17 +62,22 @@ class KeywordIndex:
             added = (self._table.add(spelling, entry.document_id) for spelling in dict.fromkeys(entry.keywords))
             kept = tuple(spelling for spelling in added if spelling is not None)
             if kept:
-                self._entries[entry.document_id] = replace(entry, keywords=kept, category=sys.intern(entry.category))
+                # One string for each spelling and category, however many documents were read from the database with it.
+                category = sys.intern(entry.category)
+                self._entries.put(
+                    KeywordEntry(entry.document_id, entry.file_path, entry.title, kept, entry.summary, category)
+                )
 
     def remove(self, document_id: int) -> bool:
         """Take a document out. False when it was not there."""
         with self._lock:
             return self._remove(document_id)
 
-    def match(self, query: str, live: RowCheck | None = None) -> list[KeywordMatch]:
+    def match(self, query: str, live: RowCheck | None = None) -> Sequence[KeywordMatch]:
         """Every match in index order (ascending document id); an empty list where there is none.
 
-        With ``live`` every candidate's row is checked. A lookup that serves only the first matches wants :meth:`find`.
+        A list; of more than 1,000 candidates a read-only sequence that makes each match when it is read. With ``live``
+        every candidate's row is checked: a lookup that serves only the first matches wants :meth:`find`.
         """
         return self.find(query, live, wanted=0).all()
 
@@ -118,7 +105,7 @@ class KeywordIndex:
         return candidates
 
     def _remove(self, document_id: int) -> bool:
-        entry = self._entries.pop(document_id, None)
+        entry = self._entries.pop(document_id)
         if entry is None:
             return False
         for spelling in entry.keywords:
@@ -137,10 +124,13 @@ class KeywordIndex:
         numbers = self._table.containing(text) if may_match_partially(text) else []
         return self._found(numbers, rows, exact=False)
 
-    def _found(self, numbers: Iterable[int], rows: _Rows, *, exact: bool) -> Found:
-        hits = [(self._table.spellings[number], self._table.posting(number)) for number in numbers]
-        ids = ascending_union(posting for _, posting in hits)
-        return Found(hits, ids, list(map(self._entries.__getitem__, ids)), rows, exact=exact)
+    def _found(self, numbers: Sequence[int], rows: _Rows, *, exact: bool) -> Found:
+        """Documents of these spellings, as they are now."""
+        table = self._table
+        ids = ascending_union([table.documents[number] for number in numbers])
+        spellings = frozenset([table.spellings[number] for number in numbers])
+        entries = self._entries.snapshot() if len(ids) > _MANY else {number: self._entries[number] for number in ids}
+        return Found(ids, entries, spellings, rows, exact=exact)
 
     def _counting(self, occurrences: list[Occurrence], rows: _Rows) -> tuple[list[int], list[int]]:
         """The spellings with an occurrence outside every longer identifier-like match of a living document (L0-2).
@@ -169,8 +159,7 @@ class KeywordIndex:
         """Whether a living document holds one of these spellings, or which ids to ask about."""
         if rows.live is None:
             return True
-        postings = (self._table.documents[number] for number in numbers)
-        return rows.any_alive(ascending_union(posting for posting in postings if posting is not None))
+        return rows.any_alive(ascending_union([self._table.documents[number] for number in numbers]))
 
 
 def _holds_another(occurrences: Sequence[Occurrence], place: int) -> bool:
@@ -189,32 +178,27 @@ class _Rows:
 
     def __init__(self, live: RowCheck | None) -> None:
         self.live = live
-        self._known: dict[int, bool] = {}
+        self._asked: set[int] = set()
+        self._passing: set[int] = set()
 
     def ask(self, ids: Sequence[int]) -> None:
         """Check those rows that are not known yet."""
-        unknown = [number for number in ids if number not in self._known]
-        if self.live is not None and unknown:
-            passing = set(self.live(unknown))
-            self._known.update((number, number in passing) for number in unknown)
-
-    def alive(self, ids: Sequence[int], start: int, end: int) -> Sequence[int]:
-        """The places from ``start`` to ``end`` whose ids pass; their rows must have been asked for."""
         if self.live is None:
-            return range(start, end)
-        known = self._known
-        return [place for place in range(start, end) if known[ids[place]]]
+            return
+        unknown = [number for number in ids if number not in self._asked] if self._asked else ids
+        if unknown:
+            self._asked.update(unknown)
+            self._passing.update(self.live(unknown))
+
+    def alive(self, ids: Sequence[int]) -> Sequence[int]:
+        """Those of the ids that pass; their rows must have been asked for."""
+        return ids if self.live is None else [number for number in ids if number in self._passing]
 
     def any_alive(self, ids: Sequence[int]) -> bool | list[int]:
         """Whether one of the documents passes, or the next ids to ask about where that is not known yet."""
-        unknown: list[int] = []
-        for number in ids:
-            passes = self._known.get(number)
-            if passes:
-                return True
-            if passes is None and len(unknown) < ROWS_AT_A_TIME:
-                unknown.append(number)
-        return unknown or False
+        if not self._passing.isdisjoint(ids):
+            return True
+        return [number for number in ids if number not in self._asked][:ROWS_AT_A_TIME] or False
 
 
 class Found:
@@ -225,19 +209,18 @@ class Found:
 
     def __init__(
         self,
-        hits: Sequence[tuple[str, Posting]],
-        ids: list[int],
-        entries: list[KeywordEntry],
+        ids: Sequence[int],
+        entries: Mapping[int, KeywordEntry] | EntryPages,
+        spellings: frozenset[str],
         rows: _Rows,
         *,
         exact: bool,
     ) -> None:
         self.exact = exact
         self.matches: list[KeywordMatch] = []
-        self._hits = hits
-        self._spellings = frozenset(spelling for spelling, _ in hits)
         self._ids = ids
         self._entries = entries
+        self._spellings = spellings
         self._rows = rows
         self._checked = 0
 
@@ -248,14 +231,11 @@ class Found:
 
     def more(self, rows: int = ROWS_AT_A_TIME) -> bool:
         """Check the next rows and add what passes to ``matches``. False when every row had been checked before."""
-        if self._checked >= len(self._ids):
-            return False
-        start, end = self._checked, min(self._checked + rows, len(self._ids))
-        self._rows.ask(self._ids[start:end])
-        alive = self._rows.alive(self._ids, start, end)
-        self.matches.extend(self._of_many(alive) if len(alive) > _FEW else map(self._of_one, alive))
-        self._checked = end
-        return True
+        ids = self._ids[self._checked : self._checked + rows]
+        self._rows.ask(ids)
+        self.matches.extend([match_of(self._entries[number], self._spellings) for number in self._rows.alive(ids)])
+        self._checked += len(ids)
+        return bool(ids)
 
     def reach(self, wanted: int) -> bool:
         """Check rows until there are so many matches. False where there are fewer."""
@@ -263,36 +243,12 @@ class Found:
             pass
         return len(self.matches) >= wanted
 
-    def all(self) -> list[KeywordMatch]:
+    def all(self) -> Sequence[KeywordMatch]:
         """Check every row; all matches."""
-        step = len(self._ids) if self._rows.live is None else _ROWS_AT_A_TIME_FOR_ALL
-        for start in range(self._checked, len(self._ids), step or 1):
-            self._rows.ask(self._ids[start : start + step])
+        if self._rows.live is not None:
+            for start in range(self._checked, len(self._ids), _ROWS_AT_A_TIME_FOR_ALL):
+                self._rows.ask(self._ids[start : start + _ROWS_AT_A_TIME_FOR_ALL])
+        if len(self._ids) > _MANY:
+            return ManyMatches(self._rows.alive(self._ids), self._entries, self._spellings)
         self.more(len(self._ids))
         return self.matches
-
-    def _of_one(self, place: int) -> KeywordMatch:
-        entry = self._entries[place]
-        spellings = self._spellings
-        return KeywordMatch(entry, tuple([keyword for keyword in entry.keywords if keyword in spellings]))
-
-    def _of_many(self, places: Sequence[int]) -> list[KeywordMatch]:
-        """As :meth:`_of_one`, at a fraction of a microsecond each, since most documents have one matched keyword."""
-        keywords: dict[int, tuple[str, ...]] = {}
-        several: set[int] = set()
-        for spelling, posting in self._hits:
-            one = (spelling,)
-            if isinstance(posting, int):
-                if posting in keywords:
-                    several.add(posting)
-                keywords[posting] = one
-                continue
-            if keywords:
-                several.update(keywords.keys() & ids_of(posting))
-            keywords.update(dict.fromkeys(ids_of(posting), one))
-        ids, entries = self._ids, self._entries
-        matches = [KeywordMatch(entries[place], keywords[ids[place]]) for place in places]
-        for position, place in enumerate(places) if several else ():
-            if ids[place] in several:
-                matches[position] = self._of_one(place)
-        return matches

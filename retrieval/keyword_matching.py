@@ -5,6 +5,7 @@ Texts are normalised (:func:`retrieval.normalise.normalise`) unless a docstring 
 
 from __future__ import annotations
 
+import re
 import string
 import unicodedata
 
@@ -12,7 +13,8 @@ from retrieval.normalise import has_cjk, word_flags
 
 _ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
 _JOINERS = frozenset("-.:")
-_INNER = frozenset("-.:=/")
+# One run of printable ASCII with a digit or `_`, one of -.:=/ that is neither first nor last, or two capitals.
+_IDENTIFIER = re.compile(r"(?=.*[0-9_]|.+[-.:=/].|.*[A-Z].*[A-Z])[!-~]+")
 
 
 def is_identifier_like(spelling: str) -> bool:
@@ -20,12 +22,8 @@ def is_identifier_like(spelling: str) -> bool:
 
     Full width letters count as the letters that they stand for: the author typed the same code.
     """
-    text = unicodedata.normalize("NFKC", spelling).strip()
-    if not text or not all("!" <= character <= "~" for character in text):
-        return False
-    if any(character.isdigit() or character == "_" for character in text):
-        return True
-    return not _INNER.isdisjoint(text[1:-1]) or sum(character.isupper() for character in text) >= 2
+    text = spelling if spelling.isascii() else unicodedata.normalize("NFKC", spelling)
+    return _IDENTIFIER.fullmatch(text.strip()) is not None
 
 
 def is_joined(text: str, start: int, end: int) -> bool:

@@ -57,18 +57,18 @@ def size_of(posting: Posting) -> int:
     return 1 if isinstance(posting, int) else len(posting)
 
 
-def ascending_union(postings: Iterable[Posting]) -> list[int]:
+def ascending_union(postings: Iterable[Posting | None]) -> list[int]:
     """Every id of several postings, once, ascending."""
     bitmaps: list[BitMap64] = []
     single: list[int] = []
     for posting in postings:
-        if isinstance(posting, BitMap64):
-            bitmaps.append(posting)
-        elif isinstance(posting, int):
+        if isinstance(posting, int):
             single.append(posting)
-        else:
+        elif isinstance(posting, tuple):
             single.extend(posting)
-    if not bitmaps:
+        elif posting is not None:
+            bitmaps.append(posting)
+    if not bitmaps and len(single) < _ENOUGH:
         return sorted(set(single))
     if single:
         bitmaps.append(BitMap64(single))
@@ -138,13 +138,6 @@ class KeywordTable:
         """The spellings whose normal form is ``text``."""
         found = self._by_text.get(text, ())
         return (found,) if isinstance(found, int) else found
-
-    def posting(self, number: int) -> Posting:
-        """The documents of a spelling, safe to keep while the table changes."""
-        posting = self.documents[number]
-        if posting is None:
-            raise KeyError(number)
-        return posting.copy() if isinstance(posting, BitMap64) else posting
 
     def occurrences(self, query: str) -> list[Occurrence]:
         """Where keywords stand in a normalised query. One of a single character stands only for the whole query (L0-3).
