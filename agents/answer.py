@@ -15,7 +15,7 @@ from django.db import connections
 from django.utils import translation
 from django.utils.translation import gettext
 
-from agents.citations import Passage, clean_citations, escape_citations, sentences_citing
+from agents.citations import EXCERPT_CHARS, Passage, clean_citations, escape_citations, sentences_citing
 from agents.excerpts import focus
 from agents.fence import fence_passages, new_nonce
 from agents.recording import MAX_QUERY
@@ -24,7 +24,6 @@ from clients.interfaces import ClientError, Completion, LLMMessage
 from clients.registry import get_llm
 from retrieval.lookup_types import LookupOutcome, ServedDocument
 
-SHOWN_CHARS = 900
 GAPS = {"zh": "知识库里没有查到：", "en": "Not in the knowledge base:"}
 _LANGUAGES = {"zh": "Simplified Chinese", "en": "English"}
 _PROMPT = (Path(__file__).parent / "prompts" / "answer.md").read_text(encoding="utf-8")
@@ -155,7 +154,7 @@ def _extractive(question: str, passages: Sequence[Passage], lookups: list[dict[s
 
 def _quoted(passage: Passage, question: str) -> str:
     """Title, section and citation in one line, below it the part of the passage that is nearest to the question."""
-    lines = _without_own_title(focus(passage.content, question, limit=SHOWN_CHARS), passage.title).splitlines()
+    lines = _without_own_title(focus(passage.content, question, limit=EXCERPT_CHARS), passage.title).splitlines()
     quote = "\n".join(f"> {line}".rstrip() for line in escape_citations("\n".join(lines)).splitlines())
     section = f" · {_plain(passage.section)}" if passage.section and passage.section != passage.title else ""
     return f"**{_plain(passage.title)}**{section} [{passage.number}]\n\n{quote}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.excerpts import focus
 
-EXCERPT_CHARS = 600
+EXCERPT_CHARS = 800
 # ```fences```, `spans`: what stands there is code, never a citation.
 _CODE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.M | re.S)
 # [1]  [1, 2]  [1-3]  【1】  [^1]  [来源 1]  [Source 1]; a link's [1](…) is none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,7 +95,7 @@ def open_document(*, document_id: int, section: str = "") -> OpenedDocument:
         raise SourceNotFoundError
     sections = get_source().sections(document.pk, document.revision)
     found = find_section(sections, section) if section else None
-    text = body[found.start : found.tree_end] if found else _without_title(body, document.title)
+    text = body[found.start : found.tree_end] if found else body[_own_title(body, document.title) :]
     return OpenedDocument(
         document=document,
         path=document.file_path.removeprefix(PREFIX),
@@ -123,6 +124,7 @@ def _cited_text(citation: dict[str, Any]) -> tuple[ApiDocument | None, SafeStrin
         return document, None, ""
     section = _section_around(get_source().sections(document.pk, document.revision), start, citation["section"])
     first, end = _extent(section, start, start + len(citation["excerpt"]), len(body))
+    first += _own_title(body[first:start], document.title)
     marked_from = body.count("\n", first, start)
     marked_to = marked_from + citation["excerpt"].rstrip().count("\n") + 1
     return document, render_markdown(body[first:end], marked_lines=(marked_from, marked_to)), _name(section)
@@ -160,7 +162,7 @@ def _links(document: ApiDocument, sections: Sequence[Section], current: Section 
     ]
 
 
-def _without_title(body: str, title: str) -> str:
-    """The page's own heading says the title already."""
-    first, _newline, rest = body.lstrip().partition("\n")
-    return rest if first.startswith("# ") and first[2:].strip() == title else body
+def _own_title(text: str, title: str) -> int:
+    """How many characters the document's own title takes at the beginning of ``text``: the page's heading says it."""
+    heading = re.match(r"\s*# +([^\n]*)\n", text)
+    return heading.end() if heading and heading[1].strip(" #") == title else 0

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Max
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language, gettext, ngettext
 
+from agents.moments import moment
 from agents.sources import readable_documents
 from clients.registry import get_llm, get_vector_store
 
@@ -37,6 +38,15 @@ class Holdings:
     domains: int
     documents: int
     updated_at: datetime | None
+
+    def __str__(self) -> str:
+        domains = ngettext("%(count)s domain", "%(count)s domains", self.domains) % {"count": self.domains}
+        documents = ngettext("%(count)s document", "%(count)s documents", self.documents) % {"count": self.documents}
+        return gettext("The knowledge base has %(domains)s and %(documents)s. Last change: %(when)s.") % {
+            "domains": domains,
+            "documents": documents,
+            "when": moment(self.updated_at),
+        }
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ def sample_questions() -> list[Sample]:
     for documents in by_domain.values():
         documents.sort(key=_fit)
     turns = _round_robin(sorted(by_domain.values(), key=lambda documents: (_fit(documents[0]), -len(documents))))
-    return [Sample(row["category"], _question(row)) for row in turns][:SAMPLES]
+    return [Sample(row["category"], _question(row, place)) for place, row in enumerate(turns[:SAMPLES])]
 
 
 def _fit(row: dict[str, Any]) -> tuple[bool, bool]:
@@ -85,9 +95,10 @@ def _fit(row: dict[str, Any]) -> tuple[bool, bool]:
     return foreign, _code_of(row) is None
 
 
-def _question(row: dict[str, Any]) -> str:
+def _question(row: dict[str, Any], place: int) -> str:
+    """Codes and titles take turns, so that both ways of asking are seen."""
     code = _code_of(row)
-    if code:
+    if code and place % 2 == 0:
         return gettext("What does %(code)s mean") % {"code": code}
     return gettext("What does “%(title)s” say") % {"title": row["title"]}
 

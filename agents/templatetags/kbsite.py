@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
 from django.templatetags.static import static
-from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from agents.moments import moment
+
 register = template.Library()
+register.filter("moment", moment)
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,3 @@ def places(context: dict[str, Any]) -> list[Place]:
         found.append(Place(gettext("Documents"), documents, path.startswith(documents)))
         found.append(Place(gettext("Dashboards"), "/dashboards/", path.startswith("/dashboards/")))
     return found
-
-
-@register.filter
-def moment(when: datetime | None) -> str:
-    """“Today, 09:42”, “Yesterday, 17:20”, “12 April”; with the year where it is another."""
-    if when is None:
-        return ""
-    local = timezone.localtime(when)
-    today = timezone.localdate()
-    if local.date() == today:
-        return gettext("Today, %(time)s") % {"time": f"{local:%H:%M}"}
-    if local.date() == today - timedelta(days=1):
-        return gettext("Yesterday, %(time)s") % {"time": f"{local:%H:%M}"}
-    return date_format(local, gettext("j F") if local.year == today.year else gettext("j F Y"))

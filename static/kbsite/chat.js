@@ -85,7 +85,7 @@ async function ask(question) {
 function place(turn, data) {
   turn.outerHTML = data.turn;
   const placed = thread.lastElementChild;
-  document.querySelector("[data-side]").innerHTML = data.side;
+  document.querySelector("[data-history]").innerHTML = data.side;
   for (const form of composers()) {
     if (form.elements.session_id) continue;
     const kept = Object.assign(document.createElement("input"), {
