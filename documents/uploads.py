@@ -61,9 +61,7 @@ class _Saving:
     revision: int = 0
 
 
-def upload_document(
-    *, file: BinaryIO, file_name: str, category: str, user: AbstractBaseUser | None
-) -> UploadOutcome:
+def upload_document(*, file: BinaryIO, file_name: str, category: str, user: AbstractBaseUser | None) -> UploadOutcome:
     """Save a file as a document, or as a new revision of the document of that name (DOC-1, DOC-4).
 
     When this returns the bytes are safe on disk and in place, exact lookups find the document, and the worker knows. It
@@ -105,6 +103,23 @@ def edit_metadata(
             if fault.code != "stale_revision" or revision is not None or attempt == _ATTEMPTS - 1:
                 raise
     raise stale_revision()
+
+
+def replace_text(
+    *, document_id: int, data: bytes, revision: int | None = None, user: AbstractBaseUser | None
+) -> ApiDocument:
+    """Save a person's edit of the whole file as a new revision, in its place, whatever folder that is.
+
+    ``revision``, where given, must be the current one. Raises ``not_found`` (404), ``stale_revision`` (409), and what
+    :func:`upload_document` raises.
+    """
+    document = require(document_id)
+    if revision is not None and document.revision != revision:
+        raise stale_revision()
+    if len(data) > settings.UPLOAD_MAX_BYTES:
+        raise storage.too_large(settings.UPLOAD_MAX_BYTES)
+    file = _checked(document.file_path, document.category, document.file_name, data)
+    return _store(file, user=user, expected_revision=document.revision).document
 
 
 def require(document_id: int) -> ApiDocument:
@@ -155,7 +170,8 @@ def _store(file: _File, *, user: AbstractBaseUser | None, expected_revision: int
         raise _save_failed(fault) from fault
     _publish_or_withdraw(document, before, by=user.get_username() if user else "")
     wake_worker()
-    document.refresh_from_db()
+    # A deletion may have come after our commit: then the answer is the document as it was saved.
+    document = ApiDocument.objects.filter(pk=document.pk).first() or document
     created = before is None or before.status == ApiDocument.Status.DELETING
     log.info("%s: revision %s saved (%s bytes)", document.file_path, document.revision, document.size)
     return UploadOutcome(document, created=created, unchanged=False)

@@ -15,7 +15,7 @@ from documents.models import ApiDocument, KnowledgeDomain
 from documents.services import upload_document
 from tests.documents.library import files, text, upload
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def test_the_bytes_are_saved_identical_under_their_category(knowledge_base: Path, alice: Any) -> None:

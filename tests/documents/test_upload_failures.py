@@ -19,7 +19,7 @@ from documents.services import read_content
 from documents.worker import run_due_jobs
 from tests.documents.library import files, kept, text, upload
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 OLD = text("OLD_CODE", "old text\n")
 NEW = text("NEW_CODE", "new text\n")
 
