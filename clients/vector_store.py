@@ -196,8 +196,10 @@ class MilvusVectorStore:
                         "The vector store kept rows that it was told to delete.", code="store_error", retryable=True
                     )
                 before = keys
-                batch = sorted(keys)
-                self._call(lambda client, batch=batch: client.delete(self._name, ids=batch, timeout=self._timeout))
+                self._delete_keys(sorted(keys))
+
+    def _delete_keys(self, keys: list[str]) -> None:
+        self._call(lambda client: client.delete(self._name, ids=keys, timeout=self._timeout))
 
     def _keys(self, int_filter: str) -> set[str]:
         rows = self._call(

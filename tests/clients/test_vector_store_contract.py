@@ -6,7 +6,7 @@ A server: ``VECTOR_STORE_TEST_URI=http://127.0.0.1:19530 pytest tests/clients/te
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -109,7 +109,7 @@ def test_no_text_of_a_domain_reaches_the_filter(store: VectorStore, domain: str)
 @pytest.mark.parametrize("wrong", ["1 or 1 == 1", "1", 1.0, None, -1, True, 2**63])
 def test_only_whole_numbers_are_taken_as_ids(store: VectorStore, wrong: Any) -> None:
     store.upsert(1, 1, [chunk(0, axis(0))])
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: store.delete([wrong]),
         lambda: store.delete_revisions(wrong, keep=1),
         lambda: store.delete_revisions(1, keep=wrong),
@@ -118,7 +118,8 @@ def test_only_whole_numbers_are_taken_as_ids(store: VectorStore, wrong: Any) -> 
         lambda: store.upsert(wrong, 1, [chunk(0, axis(0))]),
         lambda: store.upsert(1, wrong, [chunk(0, axis(0))]),
         lambda: store.upsert(1, 1, [ChunkVector(number=wrong, domain="payment", vector=axis(0))]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ClientError) as caught:
             call()
         assert caught.value.code == "vector_invalid"
