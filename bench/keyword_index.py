@@ -1,7 +1,8 @@
 """Measures the keyword index alone, at 100,000 documents, against SPEC L0-5: ``python -m bench.keyword_index``.
 
 Each figure is printed with its target and a verdict; exit code 1 if one fails. No database, no service. Every query is
-timed five times and counts with its median, so that p99 is about queries and not about what else the machine does.
+timed five times and counts with its median. Times are processor time of the measuring thread, so that a busy machine
+does not count (the index waits for nothing: on an idle one both are the same); ``--wall`` takes the clock instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from retrieval.keyword_index import KeywordEntry, KeywordIndex
@@ -117,14 +118,20 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def milliseconds(work: Callable[[], object], times: int = 1) -> float:
-    """The median time of a piece of work."""
-    taken = []
-    for _ in range(times):
-        begin = perf_counter()
-        work()
-        taken.append(perf_counter() - begin)
-    return statistics.median(taken) * 1000
+class Stopwatch:
+    """How long a piece of work takes, in milliseconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+
+    def __call__(self, work: Callable[[], object], times: int = 1) -> float:
+        """The median of so many runs."""
+        taken = []
+        for _ in range(times):
+            begin = self._clock()
+            work()
+            taken.append(self._clock() - begin)
+        return statistics.median(taken) * 1000
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -132,7 +139,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def measure(documents: int, samples: int, seed: int) -> dict[str, Figure]:
+def measure(documents: int, samples: int, seed: int, milliseconds: Stopwatch) -> dict[str, Figure]:
     """Each figure by name."""
     dice = random.Random(seed)
     index = KeywordIndex()
@@ -145,14 +152,14 @@ def measure(documents: int, samples: int, seed: int) -> dict[str, Figure]:
     assert len(everything) == documents
     return {
         "memory a document": (memory, 2000, "bytes"),
-        **_queries(index, everything, samples, dice),
-        **_heavy(index, documents),
-        **_changes(index, documents, seed),
+        **_queries(index, everything, samples, dice, milliseconds),
+        **_heavy(index, documents, milliseconds),
+        **_changes(index, documents, seed, milliseconds),
     }
 
 
 def _queries(
-    index: KeywordIndex, everything: Sequence[KeywordEntry], samples: int, dice: random.Random
+    index: KeywordIndex, everything: Sequence[KeywordEntry], samples: int, dice: random.Random, milliseconds: Stopwatch
 ) -> dict[str, Figure]:
     asked = [query for query in questions(dice.sample(everything, samples), dice) if len(index.match(query)) <= 100]
     times = [milliseconds(lambda query=query: index.match(query), 5) for query in asked]  # type: ignore[misc]
@@ -166,7 +173,7 @@ def _queries(
     }
 
 
-def _heavy(index: KeywordIndex, documents: int) -> dict[str, Figure]:
+def _heavy(index: KeywordIndex, documents: int, milliseconds: Stopwatch) -> dict[str, Figure]:
     shared = f"{HEAVY}怎么部署"
     assert abs(len(index.match(shared)) - documents // 2) <= 1
     fragment, codes = "支付", "gtw"
@@ -189,7 +196,7 @@ def _heavy(index: KeywordIndex, documents: int) -> dict[str, Figure]:
     }  # fmt: skip
 
 
-def _changes(index: KeywordIndex, documents: int, seed: int) -> dict[str, Figure]:
+def _changes(index: KeywordIndex, documents: int, seed: int, milliseconds: Stopwatch) -> dict[str, Figure]:
     fresh = list(itertools.islice(entries(2000, seed=seed + 1, first=documents + 1), 2000))
     added = [milliseconds(lambda entry=entry: index.put(entry)) for entry in fresh]  # type: ignore[misc]
     removed = [milliseconds(lambda entry=entry: index.remove(entry.document_id)) for entry in fresh]  # type: ignore[misc]
@@ -212,8 +219,10 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=300, help="how many documents questions are made from, 11 each")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    parser.add_argument("--wall", action="store_true", help="time by the clock, other programs' work included")
     options = parser.parse_args()
-    figures = measure(options.documents, options.samples, options.seed)
+    stopwatch = Stopwatch(perf_counter if options.wall else thread_time)
+    figures = measure(options.documents, options.samples, options.seed, stopwatch)
     rows: list[dict[str, Any]] = [
         {"figure": name, "value": round(value, 4), "unit": unit, "target": bound,
          "ok": None if bound is None else value >= bound if unit == "times" else value < bound}
