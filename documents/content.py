@@ -36,9 +36,18 @@ def current_bytes(document: ApiDocument) -> bytes:
     raise file_missing(document.file_path)
 
 
-def revision_bytes(document_id: int, revision: int) -> bytes | None:
-    """The bytes of a revision that was replaced meanwhile, from staging or ``.history/``; None where they are gone."""
+def former_bytes(document: ApiDocument, revision: int) -> bytes | None:
+    """The bytes of a revision that has been replaced since a lookup began; None where they are gone.
+
+    They are kept under ``.history/`` before the file is replaced: where they are not kept yet, they still lie in the
+    document's place, unless they went while we read.
+    """
+    kept = history.bytes_of(document.pk, revision)
+    if kept is not None or document.published_revision != revision:
+        return kept
     try:
-        return storage.staged_path(document_id, revision).read_bytes()
+        in_place = storage.read_published(document.file_path)
     except FileNotFoundError:
-        return history.bytes_of(document_id, revision)
+        return None
+    kept = history.bytes_of(document.pk, revision)
+    return in_place if kept is None else kept

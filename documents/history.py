@@ -55,12 +55,16 @@ def _keep(
 
 def _found_again(document: ApiDocument, revision: int, *, reason: str, by: str) -> DocumentHistory | None:
     """A crash between the unlink and the commit: the bytes are kept already, their row was rolled back."""
-    folder = storage.base() / storage.HISTORY
-    kept = next(folder.glob(f"{document.pk}.{revision}.*"), None) if folder.is_dir() else None
+    kept = _kept_path(document.pk, revision)
     if kept is None:
         return None
     data = kept.read_bytes()
     return _row(document, revision, storage.content_hash(data), len(data), kept.name, reason=reason, by=by)
+
+
+def _kept_path(document_id: int, revision: int) -> Path | None:
+    folder = storage.base() / storage.HISTORY
+    return next(folder.glob(f"{document_id}.{revision}.*"), None) if folder.is_dir() else None
 
 
 def note_interrupted(document: ApiDocument) -> None:
@@ -88,15 +92,14 @@ def _row(
 
 
 def bytes_of(document_id: int, revision: int) -> bytes | None:
-    """The bytes of an earlier revision; None where they are not kept."""
-    names = DocumentHistory.objects.filter(document_id=document_id, revision=revision).order_by("-id")
-    stored_name = names.values_list("stored_name", flat=True).first()
-    if stored_name is None:
-        return None
+    """The bytes of an earlier revision; None where they are not kept.
+
+    By the file's name, since the file is there before its row is committed.
+    """
+    path = _kept_path(document_id, revision)
     try:
-        return storage.history_path(stored_name).read_bytes()
-    except FileNotFoundError:
-        log.warning("the kept bytes of document %s, revision %s are gone from .history/", document_id, revision)
+        return path.read_bytes() if path is not None else None
+    except FileNotFoundError:  # pruned a moment ago
         return None
 
 

@@ -9,19 +9,22 @@ from typing import Any
 import pytest
 
 from clients.registry import reset_clients
+from documents.source import reset_source
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 @pytest.fixture(autouse=True)
 def knowledge_base(tmp_path: Path, settings: Any) -> Iterator[Path]:
-    """An empty knowledge base folder and fresh clients for this test alone."""
+    """An empty knowledge base folder, fresh clients and a fresh keyword index for this test alone."""
     folder = tmp_path / "knowledge_base"
     folder.mkdir()
     settings.KNOWLEDGE_BASE_PATH = folder
     reset_clients()
+    reset_source()
     yield folder
     reset_clients()
+    reset_source()
 
 
 @pytest.fixture
