@@ -95,6 +95,8 @@ class Answers:
         message = self._say.miss_without_search() if self._found.degraded else self._say.miss()
         if unreadable:
             message = self._say.unreadable()
+        elif self._outdated():
+            message = f"{message} {self._say.without_exact_search()}"
         return self._outcome(case, LookupResult(found=False, retrieved_domains=self._domains(), message=message))
 
     def already_given(self, held: Sequence[Held]) -> LookupOutcome:
@@ -142,8 +144,11 @@ class Answers:
     def _domains(self) -> tuple[str, ...]:
         return tuple(self._memory.domains())
 
+    def _outdated(self) -> bool:
+        return self._exact is not None and self._exact.outdated
+
     def _degraded_message(self) -> str | None:
-        sentences = []
+        sentences = [self._say.without_exact_search()] if self._outdated() else []
         if self._found.degraded:
             sentences.append(self._say.without_search())
         if self._memory.error:
@@ -177,8 +182,12 @@ class Answers:
         dedup_reason: DedupReason | None = None,
         served: tuple[ServedDocument, ...] = (),
     ) -> LookupOutcome:
-        degraded = [self._found.degraded, "memory" if self._memory.error else ""]
-        degraded.append("document_text" if self._unreadable else "")
+        degraded = [
+            "keyword_index" if self._outdated() else "",
+            self._found.degraded,
+            "memory" if self._memory.error else "",
+            "document_text" if self._unreadable else "",
+        ]
         return LookupOutcome(
             result=result,
             case=case,

@@ -26,15 +26,23 @@ class ExactHit:
 class ExactIndex(Protocol):
     """The keyword index as a lookup uses it; :class:`retrieval.keyword_sync.SyncedKeywordIndex` on a site."""
 
+    def refresh(self) -> bool:
+        """Take over what changed; False where that is not possible: it then answers from what it has, or nothing."""
+        ...
+
     def find(self, query: str, live: RowCheck | None = None, *, wanted: int = 1) -> Found:
         """The first matches in index order, rows checked until ``wanted`` pass."""
         ...
 
 
 class ExactMatches:
-    """In index order. Iterating checks rows as it goes; what was checked once is not checked again."""
+    """In index order. Iterating checks rows as it goes; what was checked once is not checked again.
 
-    def __init__(self, found: Found, rows: LiveRows, watch: Stopwatch) -> None:
+    ``outdated``: the index could not be brought up to date, or not be loaded at all (L0-7).
+    """
+
+    def __init__(self, found: Found, rows: LiveRows, watch: Stopwatch, *, outdated: bool = False) -> None:
+        self.outdated = outdated
         self._found = found
         self._rows = rows
         self._watch = watch

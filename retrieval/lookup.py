@@ -66,8 +66,10 @@ def lookup_knowledge(
     if budget is not None and memory.count_lookup() > budget:
         return answers.budget_used_up()
     with watch.stage("l0"):
+        # Degradation point "keyword_index" (L0-7): an index that cannot be read leaves the lookup to L1.
+        outdated = not index.refresh()
         found = index.find(query, rows.live, wanted=2)
-    exact = ExactMatches(found, rows, watch)
+    exact = ExactMatches(found, rows, watch, outdated=outdated)
     search = SemanticSearch(
         source=source,
         embedder=embedder,

@@ -125,8 +125,9 @@ class Timings:
 class LookupOutcome:
     """A lookup's result with everything that is recorded of it and never shown to a model.
 
-    ``degraded`` names the parts that failed (``embedder``, ``vector_store``, ``memory``, ``document_text``), separated
-    by commas, "" when all was well; ``error`` says why, one line. ``details`` is ``retrieval_details`` (LK-4).
+    ``degraded`` names the parts that failed (``keyword_index``, ``embedder``, ``vector_store``, ``memory``,
+    ``document_text``), separated by commas, "" when all was well; ``error`` says why, one line. ``details`` is
+    ``retrieval_details`` (LK-4).
     """
 
     result: LookupResult

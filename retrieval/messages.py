@@ -35,6 +35,7 @@ class Messages(Protocol):
     def miss_without_search(self) -> str: ...
     def unreadable(self) -> str: ...
     def without_search(self) -> str: ...
+    def without_exact_search(self) -> str: ...
     def without_memory(self) -> str: ...
     def already_given(self, held: Sequence[Held]) -> str: ...
     def domain_given(self, domains: Sequence[str], held: Sequence[Held]) -> str: ...
@@ -57,6 +58,9 @@ class _Chinese:
 
     def without_search(self) -> str:
         return "语义检索暂时不可用，本次结果只来自精确匹配；请据此作答，并说明结论可能不完整。"
+
+    def without_exact_search(self) -> str:
+        return "精确匹配暂时不可用，可能有文档没有被找到；请据此作答，并说明结论可能不完整。"
 
     def without_memory(self) -> str:
         return "检索记忆暂时不可用，结果可能与之前重复；已经掌握的内容请直接使用。"
@@ -123,6 +127,12 @@ class _English:
         return (
             "Semantic search is unavailable at the moment, so this comes from exact matches only;"
             " answer from it and say that it may be incomplete."
+        )
+
+    def without_exact_search(self) -> str:
+        return (
+            "Exact search is unavailable at the moment, so documents may have been overlooked;"
+            " answer from what was found and say that it may be incomplete."
         )
 
     def without_memory(self) -> str:

@@ -24,7 +24,8 @@ from clients.session_memory import InProcessSessionMemory
 from retrieval.action_memory import MemoryScope, RetrievedDocTracker
 from retrieval.chunking import Section, chunk_body, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
-from retrieval.keyword_index import KeywordEntry, KeywordIndex
+from retrieval.keyword_index import KeywordEntry
+from retrieval.keyword_sync import SyncedKeywordIndex
 from retrieval.lookup import lookup_knowledge
 from retrieval.lookup_types import LookupOutcome, RetrievalSettings
 
@@ -87,7 +88,9 @@ class World:
         self.embedder = embedder if embedder is not None else FixedEmbedder()
         identity = CollectionIdentity(self.embedder.name, self.embedder.version, self.embedder.dimension)
         self.store: Any = InMemoryVectorStore(identity=lambda: identity)
-        self.index = KeywordIndex()
+        self.index = SyncedKeywordIndex(self)
+        self.changes: dict[int, tuple[int, KeywordEntry]] = {}
+        self.counter = 0
         self.memory: Any = memory if memory is not None else InProcessSessionMemory(ttl=3600)
         self.settings = RetrievalSettings()
         self.rows: dict[int, DocumentState] = {}
@@ -117,9 +120,11 @@ class World:
         )
         self.bodies = {key: body for key, body in self.bodies.items() if key[0] != document.document_id}
         self.bodies[document.document_id, revision] = document.body
-        self.index.put(
-            KeywordEntry(document.document_id, document.path, document.title, document.keywords, "", document.domain)
+        entry = KeywordEntry(
+            document.document_id, document.path, document.title, document.keywords, "", document.domain
         )
+        self.counter += 1
+        self.changes[document.document_id] = (self.counter, entry)
         if index_vectors:
             self._index(document, revision, digest)
 
@@ -165,10 +170,12 @@ class World:
     # ---- DocumentSource ----
 
     def sequence(self) -> int:
-        return 0
+        return self.counter
 
     def entries_since(self, sequence: int) -> IndexChanges:
-        return IndexChanges(0, [], [])
+        changed = [entry for number, entry in self.changes.values() if number > sequence]
+        removed = [entry.document_id for entry in changed if not entry.keywords]
+        return IndexChanges(self.counter, [entry for entry in changed if entry.keywords], removed)
 
     def states(self, document_ids: Iterable[int]) -> Mapping[int, DocumentState]:
         ids = list(document_ids)

@@ -86,3 +86,22 @@ def test_everything_at_once_is_named() -> None:
     outcome = world.look_up("超时", session="s")
     assert outcome.degraded == "vector_store,memory"
     assert outcome.result.found is True
+
+
+def test_a_keyword_index_that_cannot_be_loaded_leaves_the_lookup_to_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(ONE, TWO)
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no such table")
+
+    monkeypatch.setattr(world, "entries_since", fail)
+    outcome = world.look_up("超时")
+    assert outcome.result.primary is None
+    assert outcome.result.supplement is not None
+    assert outcome.result.message is not None
+    assert outcome.result.message.startswith("精确匹配暂时不可用")
+    assert outcome.degraded == "keyword_index"
+    world.store = BrokenStore()
+    missed = world.look_up("超时")
+    assert missed.result.found is False
+    assert missed.degraded == "keyword_index,vector_store"
