@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from documents.encoding import UnreadableText, decode
 
-CHINESE = "---\ntitle: 支付超时\nkeywords: [支付, 超时]\n---\n# 支付超时的处理\n\n当支付网关返回超时的时候，请检查下列各项。\n"
+CHINESE = (
+    "---\ntitle: 支付超时\nkeywords: [支付, 超时]\n---\n"
+    "# 支付超时的处理\n\n当支付网关返回超时的时候，请检查下列各项。\n"
+)
 
 
-@given(st.text(alphabet=st.characters(blacklist_characters="\x00\ufeff", blacklist_categories=("Cs",))))
+@given(st.text(alphabet=st.characters(exclude_characters="\x00\ufeff", exclude_categories=["Cs"])))
 def test_utf_8_is_read_exactly_with_and_without_a_mark(text: str) -> None:
     plain = text.encode()
     if not plain.startswith((b"MZ", b"GIF8", b"BZh", b"PK", b"%PDF", b"{\\rtf", b"7z", b"Rar!", b"\x1f", b"SQLite")):
