@@ -1,0 +1,380 @@
+"""The document list and one document: every change goes through documents.services, as in the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_POST
+
+from documents import services
+from documents.admin.cells import status_cell, title_cell
+from documents.admin.upload import UploadForm, known_domains, limit_text, upload_files
+from documents.encoding import UnreadableText, decode
+from documents.errors import DocumentError
+from documents.models import ApiDocument
+from documents.scan import scan
+from documents.source import get_keyword_index
+from documents.worker import get_worker
+
+
+class HeaderFilter(admin.SimpleListFilter):
+    """Documents whose header needs a person."""
+
+    title = gettext_lazy("header")
+    parameter_name = "header"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [
+            ("broken", gettext_lazy("broken")),
+            ("none", gettext_lazy("none")),
+            ("read", gettext_lazy("read")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> QuerySet[ApiDocument]:
+        match self.value():
+            case "broken":
+                return queryset.exclude(frontmatter_problem="")
+            case "none":
+                return queryset.filter(metadata__isnull=True, frontmatter_problem="")
+            case "read":
+                return queryset.filter(metadata__isnull=False)
+        return queryset
+
+
+class DocumentForm(forms.ModelForm[ApiDocument]):
+    """The whole text in one box; saving it is a replacement, with all its checks."""
+
+    text = forms.CharField(
+        label=gettext_lazy("Text"),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 28, "class": "k-mono vLargeTextField", "spellcheck": "false"}),
+        help_text=gettext_lazy("The file as it is, header included. Saving a change makes a new revision."),
+    )
+    seen_revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    class Meta:
+        model = ApiDocument
+        fields = ["enabled"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["text"] = self.original_text = current_text(self.instance)
+        self.initial["seen_revision"] = self.instance.revision
+
+    def new_bytes(self) -> bytes | None:
+        """The edited file, or None where nothing was changed. Browsers send CRLF: the file's own line ends are kept."""
+        typed = self.cleaned_data.get("text", "").replace("\r\n", "\n")
+        if typed == self.original_text.replace("\r\n", "\n"):
+            return None
+        newline = "\r\n" if "\r\n" in self.original_text else "\n"
+        return typed.replace("\n", newline).encode("utf-8")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("seen_revision") not in (None, self.instance.revision):
+            raise forms.ValidationError(
+                _(
+                    "Somebody else changed this document meanwhile (it is at revision %(revision)d). "
+                    "Copy your text, open it again."
+                ),
+                params={"revision": self.instance.revision},
+            )
+        return cleaned
+
+
+def current_text(document: ApiDocument) -> str:
+    """The file's text, empty where it cannot be read."""
+    try:
+        return decode(services.read_content(document_id=document.pk)).text
+    except (DocumentError, UnreadableText):
+        return ""
+
+
+class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
+    """Curators' list: status with its reason, upload, retry, enable, delete."""
+
+    form = DocumentForm
+    change_list_template = "admin/documents/apidocument/change_list.html"
+    list_display = (
+        "title_cell",
+        "status_cell",
+        "category",
+        "keyword_count",
+        "chunk_count",
+        "uploaded_by",
+        "updated_at",
+    )
+    list_display_links = ("title_cell",)
+    list_filter = ("status", "enabled", HeaderFilter, "category")
+    list_select_related = ("uploaded_by",)
+    list_per_page = 50
+    search_fields = ("title", "file_path")
+    ordering = ("-updated_at", "-id")
+    actions = ("reindex_selected", "enable_selected", "disable_selected")
+    readonly_fields = (
+        "file_path",
+        "status_cell",
+        "keywords_text",
+        "frontmatter_problem",
+        "revision",
+        "chunk_count",
+        "size",
+        "content_hash",
+        "uploaded_by",
+        "created_at",
+        "updated_at",
+        "indexed_at",
+    )
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "file_path",
+                    "status_cell",
+                    "enabled",
+                    "keywords_text",
+                    "frontmatter_problem",
+                    "text",
+                    "seen_revision",
+                )
+            },
+        ),
+        (
+            gettext_lazy("Facts"),
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    ("revision", "chunk_count", "size"),
+                    "content_hash",
+                    ("uploaded_by", "created_at", "updated_at", "indexed_at"),
+                ),
+            },
+        ),
+    )
+
+    # ---- Cells ------------------------------------------------------------------------------------------------------
+
+    @admin.display(description=gettext_lazy("title"), ordering="title")
+    def title_cell(self, document: ApiDocument) -> str:
+        return title_cell(document)
+
+    @admin.display(description=gettext_lazy("status"), ordering="status")
+    def status_cell(self, document: ApiDocument) -> str:
+        return status_cell(document)
+
+    @admin.display(description=gettext_lazy("keywords"))
+    def keyword_count(self, document: ApiDocument) -> int:
+        return len(services.keywords_of(document))
+
+    @admin.display(description=gettext_lazy("keywords"))
+    def keywords_text(self, document: ApiDocument) -> str:
+        return ", ".join(services.keywords_of(document)) or _("none: found by meaning only")
+
+    # ---- The list ---------------------------------------------------------------------------------------------------
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[ApiDocument], search_term: str
+    ) -> tuple[QuerySet[ApiDocument], bool]:
+        """Titles and paths by the database, keywords by the index that lookups use."""
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        if search_term.strip():
+            ids = [match.entry.document_id for match in get_keyword_index().match(search_term)[:500]]
+            found = found | queryset.filter(pk__in=ids)
+        return found, may_repeat
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {**(extra_context or {}), "progress": progress()})
+
+    def get_urls(self) -> list[Any]:
+        own = [
+            ("progress/", self.progress_view, "documents_progress"),
+            ("retry-failed/", self.retry_failed_view, "documents_retry_failed"),
+            ("scan/", self.scan_view, "documents_scan"),
+        ]
+        return [
+            path(route, self.admin_site.admin_view(view), name=name) for route, view, name in own
+        ] + super().get_urls()
+
+    def progress_view(self, request: HttpRequest) -> JsonResponse:
+        """Counts for the bar above the list, asked for while something is waiting."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return JsonResponse(progress())
+
+    def retry_failed_view(self, request: HttpRequest) -> HttpResponse:
+        return require_POST(self._retry_failed)(request)
+
+    def _retry_failed(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        failed = list(ApiDocument.objects.filter(status=ApiDocument.Status.FAILED).values_list("pk", flat=True))
+        self._each(request, failed, lambda pk: services.request_reindex(document_id=pk))
+        return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
+
+    def scan_view(self, request: HttpRequest) -> HttpResponse:
+        return require_POST(self._scan)(request)
+
+    def _scan(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        report = scan()
+        self.message_user(request, str(report), messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
+
+    # ---- Upload -----------------------------------------------------------------------------------------------------
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Adding a document is uploading it."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        form = UploadForm(request.POST or None, request.FILES or None)
+        results = []
+        if request.method == "POST" and form.is_valid():
+            results = upload_files(
+                files=form.cleaned_data["files"], category=form.cleaned_data["category"], user=request.user
+            )
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": _("Upload documents"),
+            "form": form,
+            "results": results,
+            "domains": known_domains(),
+            "limit": limit_text(),
+        }
+        return TemplateResponse(request, "admin/documents/apidocument/upload.html", context)
+
+    # ---- One document -----------------------------------------------------------------------------------------------
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """A document that is refused while it is saved is said so on the page, not as an error page."""
+        try:
+            return super().change_view(request, object_id, form_url, extra_context)
+        except DocumentError as refusal:
+            self.message_user(request, refusal.detail, messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:documents_apidocument_change", args=[unquote(object_id)]))
+
+    # Django wraps both views in a transaction. What documents.services answers must be committed and on disk, so these
+    # two run without: each service call has its own transactions.
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        return self._changeform_view(request, object_id, form_url, extra_context)  # type: ignore[attr-defined, no-any-return]
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined, no-any-return]
+
+    def save_model(self, request: HttpRequest, obj: ApiDocument, form: Any, change: bool) -> None:
+        """Never ``obj.save()``: rows change by the protocol of documents.services only."""
+        if "enabled" in form.changed_data:
+            services.set_enabled(document_id=obj.pk, enabled=obj.enabled)
+        data = form.new_bytes()
+        if data is not None:
+            services.replace_text(
+                document_id=obj.pk, data=data, revision=form.cleaned_data["seen_revision"], user=request.user
+            )
+
+    def log_change(self, request: HttpRequest, obj: ApiDocument, message: Any) -> Any:
+        obj.refresh_from_db()
+        return super().log_change(request, obj, message)
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[Any, Any], set[Any], list[Any]]:
+        """The documents themselves; their chunks and vectors go with them and are nobody's decision."""
+        shown = [f"{document.title} ({document.file_path})" for document in objs]
+        return shown, {self.opts.verbose_name_plural: len(shown)}, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: ApiDocument) -> None:
+        self._delete(request, [obj.pk])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
+        self._delete(request, list(queryset.values_list("pk", flat=True)))
+
+    def _delete(self, request: HttpRequest, ids: list[int]) -> None:
+        unfinished = 0
+        for document_id in ids:
+            unfinished += not services.delete_document(document_id=document_id, user=request.user)
+        if unfinished:
+            self.message_user(
+                request,
+                ngettext(
+                    "%(count)d document is hidden from every lookup; its vectors go when the vector store is back.",
+                    "%(count)d documents are hidden from every lookup; their vectors go when the vector store is back.",
+                    unfinished,
+                )
+                % {"count": unfinished},
+                messages.WARNING,
+            )
+
+    # ---- Actions ----------------------------------------------------------------------------------------------------
+
+    @admin.action(description=gettext_lazy("Index again"), permissions=["change"])
+    def reindex_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
+        self._each(
+            request, list(queryset.values_list("pk", flat=True)), lambda pk: services.request_reindex(document_id=pk)
+        )
+
+    @admin.action(description=gettext_lazy("Enable"), permissions=["change"])
+    def enable_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
+        ids = list(queryset.values_list("pk", flat=True))
+        self._each(request, ids, lambda pk: services.set_enabled(document_id=pk, enabled=True))
+
+    @admin.action(description=gettext_lazy("Disable"), permissions=["change"])
+    def disable_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
+        ids = list(queryset.values_list("pk", flat=True))
+        self._each(request, ids, lambda pk: services.set_enabled(document_id=pk, enabled=False))
+
+    def _each(self, request: HttpRequest, ids: list[int], change: Any) -> None:
+        done = 0
+        for document_id in ids:
+            try:
+                change(document_id)
+                done += 1
+            except DocumentError as refusal:
+                self.message_user(request, refusal.detail, messages.ERROR)
+        if done:
+            self.message_user(
+                request,
+                ngettext("Done for %(count)d document.", "Done for %(count)d documents.", done) % {"count": done},
+                messages.SUCCESS,
+            )
+
+
+def progress() -> dict[str, Any]:
+    """Where the vectors stand: documents by state, and the chunks of those in work."""
+    now = get_worker().progress()
+    waiting = now.waiting + now.indexing
+    return {
+        "total": waiting + now.indexed + now.failed,
+        "indexed": now.indexed,
+        "failed": now.failed,
+        "waiting": waiting,
+        "current": [
+            _("%(path)s: chunk %(done)d of %(total)d")
+            % {"path": one.file_path, "done": one.done, "total": one.total or one.done}
+            for one in now.current
+        ],
+    }

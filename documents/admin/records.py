@@ -1,0 +1,148 @@
+"""Domains, earlier revisions and recorded tool calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from documents.models import KnowledgeDomain, ToolInvocation, ToolInvocationDocument
+
+MAX_SHOWN = 120
+
+
+class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+    """Rows that the program writes: looked at, never changed by hand."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class KnowledgeDomainAdmin(admin.ModelAdmin[KnowledgeDomain]):
+    """A curator's own wording is kept for ever; what stands there otherwise is a plain summary of the documents."""
+
+    list_display = ("domain_id", "description", "document_count", "description_source", "updated_at")
+    search_fields = ("domain_id", "description", "when_to_retrieve")
+    readonly_fields = (
+        "domain_id",
+        "document_count",
+        "description_source",
+        "when_to_retrieve_source",
+        "created_at",
+        "updated_at",
+    )
+    fields = (
+        "domain_id",
+        "document_count",
+        "description",
+        "when_to_retrieve",
+        "description_source",
+        "when_to_retrieve_source",
+    )
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False  # a domain is a folder: it comes with its first document
+
+    def has_delete_permission(self, request: HttpRequest, obj: KnowledgeDomain | None = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: KnowledgeDomain, form: Any, change: bool) -> None:
+        """What a person typed is the curator's from now on; emptied, it is the program's again."""
+        for field in ("description", "when_to_retrieve"):
+            if field in form.changed_data:
+                written = bool(getattr(obj, field).strip())
+                source = KnowledgeDomain.TextSource.CURATOR if written else KnowledgeDomain.TextSource.PLAIN
+                setattr(obj, f"{field}_source", source)
+        super().save_model(request, obj, form, change)
+
+
+class DocumentHistoryAdmin(ReadOnlyAdmin):
+    """Replaced and deleted revisions whose bytes are still kept."""
+
+    list_display = ("file_path", "revision", "reason", "size", "created_at", "created_by")
+    list_filter = ("reason", "created_at")
+    search_fields = ("file_path",)
+
+
+class ServedInline(admin.TabularInline[ToolInvocationDocument, ToolInvocation]):
+    """The documents that one call served."""
+
+    model = ToolInvocationDocument
+    extra = 0
+    can_delete = False
+    fields = ("file_path", "role", "section", "match_type", "similarity")
+    readonly_fields = fields
+    verbose_name = _("served document")
+    verbose_name_plural = _("served documents")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ToolInvocationAdmin(ReadOnlyAdmin):
+    """Every recorded call: what was asked, what was answered, how long it took."""
+
+    list_display = (
+        "created_at",
+        "short_query",
+        "relevance_level",
+        "dedup_reason",
+        "channel",
+        "document_path",
+        "duration",
+    )
+    list_filter = ("relevance_level", "dedup_reason", "channel", "tool_name", "created_at")
+    search_fields = ("query", "session_id", "run_id", "document_path")
+    date_hierarchy = None
+    show_full_result_count = False
+    inlines = (ServedInline,)
+    fields = (
+        ("created_at", "channel", "tool_name", "model"),
+        ("run_id", "session_id", "principal"),
+        "query",
+        ("found", "relevance_level", "dedup_reason"),
+        ("domain", "document_path"),
+        ("l0_match_count", "l1_top_similarity"),
+        ("duration_ms", "l0_ms", "embed_ms", "l1_ms", "memory_ms"),
+        ("degraded", "error"),
+        "arguments_text",
+        "outline_text",
+        "details_text",
+    )
+
+    @admin.display(description=_("query"), ordering="query")
+    def short_query(self, row: ToolInvocation) -> str:
+        return row.query if len(row.query) <= MAX_SHOWN else row.query[:MAX_SHOWN] + "…"
+
+    @admin.display(description=_("milliseconds"), ordering="duration_ms")
+    def duration(self, row: ToolInvocation) -> str:
+        return f"{row.duration_ms:.1f}"
+
+    @admin.display(description=_("arguments"))
+    def arguments_text(self, row: ToolInvocation) -> SafeString:
+        return _json(row.arguments)
+
+    @admin.display(description=_("answer's outline"))
+    def outline_text(self, row: ToolInvocation) -> SafeString:
+        return _json(row.outline)
+
+    @admin.display(description=_("retrieval details"))
+    def details_text(self, row: ToolInvocation) -> SafeString:
+        return _json(row.retrieval_details)
+
+
+def _json(value: Any) -> SafeString:
+    return format_html(
+        '<div class="k"><pre class="k-code">{}</pre></div>', json.dumps(value, ensure_ascii=False, indent=2)
+    )
