@@ -62,6 +62,9 @@ class ManyMatches(Sequence[KeywordMatch]):
         return match_of(self._entries[self._ids[place]], self._spellings)
 
     def __iter__(self) -> Iterator[KeywordMatch]:
+        if len(self._spellings) == 1:
+            keywords = tuple(self._spellings)  # whoever matches has it
+            return (KeywordMatch(self._entries[number], keywords) for number in self._ids)
         return (match_of(self._entries[number], self._spellings) for number in self._ids)
 
     def __eq__(self, other: object) -> bool:
