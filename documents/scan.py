@@ -146,29 +146,36 @@ def _look(report: ScanReport, rows: dict[str, _Row]) -> tuple[dict[str, FoundFil
                     unreadable.append(PREFIX + item.relative)
                 continue
             report.files += 1
-            reason = _twin(item, found, rows, spellings)
-            if reason:
-                _skip(report, item.file_path, reason)
-            else:
-                found[item.key] = item
+            _place(report, item, found, rows, spellings)
     except OSError as fault:
         log.error("scan: %s cannot be read: %s", storage.base(), fault)
         unreadable.append(PREFIX)
     return found, tuple(unreadable)
 
 
-def _twin(file: FoundFile, found: dict[str, FoundFile], rows: dict[str, _Row], spellings: dict[str, str]) -> str:
-    """Why a file cannot be told from another by its name; '' where it can. The spelling that a row has goes first."""
+def _place(
+    report: ScanReport,
+    file: FoundFile,
+    found: dict[str, FoundFile],
+    rows: dict[str, _Row],
+    spellings: dict[str, str],
+) -> None:
+    """Take a file into ``found``, or skip it where its name cannot be told from another's.
+
+    The spelling that a row has goes before others, else the first.
+    """
     spelling = spellings.setdefault(category_key(file.category), file.category)
     if spelling != file.category:
-        return f"its folder differs from the domain {spelling} only by case or form; rename it"
-    other = found.get(file.key)
-    if other is None:
-        return ""
-    row = rows.get(file.key)
+        _skip(report, file.file_path, f"its folder differs from the domain {spelling} only by case or form; rename it")
+        return
+    taken, row = found.get(file.key, file), rows.get(file.key)
     if row is not None and row.file_path == file.file_path:
-        found[file.key], file, other = file, other, file
-    return f"its name differs from {other.file_path} only by case or form; rename it"
+        other, found[file.key] = taken, file
+    else:
+        other, found[file.key] = file, taken
+    if other is not found[file.key]:
+        reason = f"its name differs from {found[file.key].file_path} only by case or form; rename it"
+        _skip(report, other.file_path, reason)
 
 
 def _take_moves(report: ScanReport, fresh: list[FoundFile], vanished: list[_Row]) -> dict[str, int]:

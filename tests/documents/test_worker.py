@@ -1,0 +1,240 @@
+"""The embedded worker: wakes, indexes, finishes what waits, shows its progress, and stops within seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from clients.interfaces import ClientError
+from clients.registry import get_embedder, get_vector_store
+from documents import worker as worker_module
+from documents.deletion import mark_deleting
+from documents.models import ApiDocument, KnowledgeDomain
+from documents.services import delete_document, wait_until_indexed
+from documents.wakeup import wake_worker
+from documents.worker import EmbeddedWorker, progress_of, run_due_jobs
+from tests.documents.library import indexed, text, upload, vectors
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def worker() -> Iterator[EmbeddedWorker]:
+    """Two lanes, embedding in this process; stopped before the database goes."""
+    running = EmbeddedWorker(processes=0, lanes=2)
+    yield running
+    running.stop(timeout=PATIENCE)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what a thread will bring about; no promise about how soon."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_an_upload_is_indexed_and_counted(knowledge_base: Path, worker: EmbeddedWorker) -> None:
+    worker.start()
+    document = upload(text()).document
+    assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+    assert vectors() == {(document.pk, 1): 2}
+    until(lambda: KnowledgeDomain.objects.get().document_count == 1)
+
+
+def test_what_waited_before_the_start_is_done(knowledge_base: Path, worker: EmbeddedWorker) -> None:
+    ids = [upload(text(f"CODE_{number}"), f"{number}.md").document.pk for number in range(8)]
+    worker.start()
+    for document_id in ids:
+        assert wait_until_indexed(document_id, PATIENCE).status == "INDEXED"
+    assert sorted(vectors()) == [(document_id, 1) for document_id in ids]
+
+
+def test_a_deletion_that_waits_is_finished(knowledge_base: Path, worker: EmbeddedWorker) -> None:
+    document = indexed(text())
+    mark_deleting(document.pk)
+    worker.start()
+    until(lambda: not ApiDocument.objects.exists())
+    assert vectors() == {}
+
+
+def test_a_crash_in_one_document_does_not_stop_the_others(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
+) -> None:
+    real = get_embedder().embed_documents
+
+    def embed(texts: Any) -> Any:
+        if any("POISON" in one for one in texts):
+            raise RuntimeError("nobody foresaw this")
+        return real(texts)
+
+    monkeypatch.setattr(get_embedder(), "embed_documents", embed)
+    bad = upload("POISON\n", "bad.md").document
+    good = upload("fine\n", "good.md").document
+    worker.start()
+    assert wait_until_indexed(good.pk, PATIENCE).status == "INDEXED"
+    failed = wait_until_indexed(bad.pk, PATIENCE)
+    assert (failed.status, failed.error_code) == ("FAILED", "internal_error")
+    assert "nobody foresaw this" in failed.status_reason
+
+
+def test_a_database_that_is_away_for_a_moment_does_not_end_the_worker(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(worker_module, "_PAUSE_AFTER_FAULT", 0.05)
+    real = worker_module.claim_next
+    faults = iter([OperationalError("server has gone away"), RuntimeError("unexpected")])
+
+    def claim() -> Any:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return real()
+
+    monkeypatch.setattr(worker_module, "claim_next", claim)
+    document = upload(text()).document
+    worker.start()
+    assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+    until(lambda: worker.health().status == "ok")
+
+
+class Gate:
+    """An embedder's work that waits until it is let go."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        real = get_embedder().embed_documents
+
+        def embed(texts: Any) -> Any:
+            self.reached.set()
+            assert self.open.wait(PATIENCE)
+            return real(texts)
+
+        monkeypatch.setattr(get_embedder(), "embed_documents", embed)
+
+
+def test_the_progress_shows_what_is_in_hand(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
+) -> None:
+    indexed("already there\n", "done.md")
+    gate = Gate(monkeypatch)
+    document = upload(text()).document
+    worker.start()
+    assert gate.reached.wait(PATIENCE)
+    progress = worker.progress()
+    assert (progress.waiting, progress.indexing, progress.indexed, progress.failed) == (0, 1, 1, 0)
+    assert [(one.document_id, one.file_path) for one in progress.current] == [(document.pk, document.file_path)]
+    gate.open.set()
+    assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+    until(lambda: worker.current_chunks() == ())
+    assert progress_of().indexed == 2
+
+
+def test_stopping_gives_work_in_hand_back(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
+) -> None:
+    gate = Gate(monkeypatch)
+    document = upload(text()).document
+    worker.start()
+    assert gate.reached.wait(PATIENCE)
+    stopper = threading.Thread(target=worker.stop, kwargs={"timeout": PATIENCE})
+    stopper.start()
+    until(worker._stop.is_set)
+    gate.open.set()
+    stopper.join(PATIENCE)
+    document.refresh_from_db()
+    assert (document.status, document.lease_owner, document.attempts) == ("PENDING", "", 0)
+    assert vectors() == {}
+    worker.start()
+    assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+
+
+def test_a_deletion_during_the_embedding_leaves_nothing(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
+) -> None:
+    gate = Gate(monkeypatch)
+    document = upload(text()).document
+    worker.start()
+    assert gate.reached.wait(PATIENCE)
+    assert delete_document(document_id=document.pk, user=None) is True
+    gate.open.set()
+    until(lambda: worker.current_chunks() == ())
+    assert vectors() == {}
+    assert not ApiDocument.objects.exists()
+
+
+def test_work_that_a_dead_process_held_begins_again_at_the_start(
+    knowledge_base: Path, worker: EmbeddedWorker
+) -> None:
+    document = upload(text()).document
+    from_long_ahead = "2099-01-01T00:00:00Z"
+    ApiDocument.objects.update(status="INDEXING", lease_owner="1-gone", lease_expires_at=from_long_ahead, attempts=1)
+    worker.start()
+    assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+
+
+def test_starting_twice_is_one_worker_and_stopping_twice_is_fine(worker: EmbeddedWorker) -> None:
+    worker.start()
+    threads = list(worker._threads)
+    worker.start()
+    assert worker._threads == threads
+    assert worker.health().status == "ok"
+    worker.stop(timeout=PATIENCE)
+    worker.stop(timeout=PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
+    assert worker.health().status == "down"
+
+
+def test_the_store_is_flushed_once_it_is_quiet(knowledge_base: Path, monkeypatch: Any) -> None:
+    flushes: list[int] = []
+    monkeypatch.setattr(get_vector_store(), "flush", lambda: flushes.append(ApiDocument.objects.count()))
+    for number in range(3):
+        upload(text(f"CODE_{number}"), f"{number}.md")
+    run_due_jobs()
+    assert flushes == [3]
+    run_due_jobs()
+    assert flushes == [3]
+
+
+def test_a_store_that_is_down_at_the_start_is_said(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def down() -> None:
+        raise ClientError("does not answer", code="store_unavailable", retryable=True, hint="Start it.")
+
+    monkeypatch.setattr(get_vector_store(), "open", down)
+    worker.start()
+    until(lambda: "the vector store does not open" in caplog.text)
+    until(lambda: worker.health().status == "ok")
+
+
+def test_without_a_broker_no_celery_call_is_made(monkeypatch: Any) -> None:
+    monkeypatch.setattr("documents.wakeup.current_app", None)
+    wake_worker()
+
+
+def test_a_broker_that_is_down_leaves_the_row(
+    knowledge_base: Path, settings: Any, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[Any] = []
+
+    def refuse(*args: Any, **_kwargs: Any) -> None:
+        sent.append(args)
+        raise ConnectionError("no broker")
+
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr("documents.wakeup.current_app.send_task", refuse)
+    document = upload(text()).document
+    assert document.status == "PENDING"
+    assert sent == [("documents.run_due_jobs",)]
+    assert "no broker" in caplog.text
+    run_due_jobs()
+    document.refresh_from_db()
+    assert document.status == "INDEXED"
