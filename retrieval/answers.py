@@ -81,7 +81,7 @@ class Answers:
             found=True,
             primary=next((_primary(one, precise=precise) for one in served if one.role == "primary"), None),
             supplement=next((_supplement(one) for one in served if one.role == "supplement"), None),
-            relevance_level=level,
+            relevance_level=level.value if level is not None else None,
             completeness_hint=completeness_hint(level),
             retrieved_domains=domains,
             message=self._degraded_message(),
@@ -116,7 +116,7 @@ class Answers:
         level = self._level(would_be_served, precise=precise)
         result = LookupResult(
             found=True,
-            relevance_level=level,
+            relevance_level=level.value if level is not None else None,
             completeness_hint=completeness_hint(level),
             retrieved_domains=self._domains(),
             message=self._say.unknown_section(asked.state.title, section_titles(asked.section_keys)),
@@ -126,7 +126,7 @@ class Answers:
     def _deduped(self, reason: DedupReason, message: str, *, found: bool = True) -> LookupOutcome:
         result = LookupResult(
             found=found,
-            relevance_level=RelevanceLevel.DEDUPED,
+            relevance_level=RelevanceLevel.DEDUPED.value,
             retrieved_domains=self._domains(),
             message=message,
         )
