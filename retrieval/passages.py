@@ -9,6 +9,8 @@ from retrieval.chunking import Section
 from retrieval.interfaces import ChunkText
 
 ELLIPSIS = "..."
+MAX_SECTIONS_NAMED = 200
+"""A generated file may have thousands of headings: their list must not outweigh the text."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Passage:
     @property
     def available_sections(self) -> tuple[str, ...] | None:
         """Titles to ask for, where there is more than this text; ``None`` where it is all (DOC-11)."""
-        return None if self.whole_document else section_titles(self.all_sections)
+        return None if self.whole_document else section_titles(self.all_sections)[:MAX_SECTIONS_NAMED]
 
 
 def section_titles(keys: Iterable[str]) -> tuple[str, ...]:

@@ -48,6 +48,11 @@ def test_a_cut_body_names_its_sections_and_a_whole_one_does_not() -> None:
     assert opened(body, len(body)).available_sections is None
 
 
+def test_a_file_of_thousands_of_headings_names_the_first_of_them() -> None:
+    body = "\n\n".join(f"# 节 {number}\n\n正文" for number in range(3000))
+    assert opened(body).available_sections == tuple(f"节 {number}" for number in range(200))
+
+
 def test_a_section_counts_as_shown_only_when_all_of_its_text_is() -> None:
     body = "# 甲\n\n" + "一" * 100 + "\n\n# 乙\n\n" + "二" * 100 + "\n"
     border = body.index("# 乙")
