@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema, extend_schema_field, inline_serializer
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, NotFound, ValidationError
@@ -37,15 +37,17 @@ from documents.serializers import (
 
 
 class ChatRequest(StrictSerializer):
-    message = StrictCharField(allow_blank=True, help_text=_lazy("The question, at most 8,000 characters."))
+    message = StrictCharField(allow_blank=True, help_text=_("The question, at most 8,000 characters."))
     session_id = serializers.UUIDField(
-        required=False, allow_null=True, help_text=_lazy("An own conversation to go on with; a new one without it.")
+        required=False, allow_null=True, help_text=_("An own conversation to go on with; a new one without it.")
     )
-    stream = StrictBooleanField(required=False, default=False, help_text=_lazy("Only false is served here."))
+    stream = StrictBooleanField(required=False, default=False, help_text=_("Only false is served here."))
 
     def validate_stream(self, value: bool) -> bool:
         if value:
-            raise ValidationError(_("Answers are not streamed here: send false, or leave it out."), code="not_streamed")
+            raise ValidationError(
+                gettext("Answers are not streamed here: send false, or leave it out."), code="not_streamed"
+            )
         return value
 
 
@@ -203,4 +205,4 @@ def _own(request: Request, session_id: UUID) -> ChatSession:
 
 
 def _no_such_session() -> NotFound:
-    return NotFound(_("There is no such conversation."), code="session_not_found")
+    return NotFound(gettext("There is no such conversation."), code="session_not_found")

@@ -55,7 +55,7 @@ class ChatAnswer:
             "answer": whole_text(self.run, self.message),
             "citations": public_citations(self.message),
             "lookups": public_lookups(self.message),
-            "status": self.run.status,
+            "status": str(self.run.status),
         }
 
 

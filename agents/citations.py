@@ -14,11 +14,11 @@ EXCERPT_CHARS = 800
 _CODE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.M | re.S)
 # [1]  [1, 2]  [1-3]  【1】  [^1]  [来源 1]  [Source 1]; a link's [1](…) is none.
 _GROUP = re.compile(
-    r"[\[【]\s*\^?(?:source|sources|passage|来源|资料)?\s*(\d{1,3}(?:\s*[,，、;\-–]\s*\^?\d{1,3})*)\s*[\]】](?![(\[:])",
+    r"([ \t]*)[\[【]\s*\^?(?:sources?|passage|来源|资料)?\s*"
+    r"([1-9]\d{0,2}(?:\s*[,，、;\-–]\s*\^?\d{1,3})*)\s*[\]】](?![(\[:])",
     re.I,
 )
 _GROUP_BEFORE_GROUP = re.compile(r"(?<=[\]】])(?=[\[【])")
-_SPACE_BEFORE_GAP = re.compile(r"[ \t]+(?=[。，；：、,.;:!?！？)）]|$)", re.M)
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,10 @@ def clean_citations(answer: str, known: Collection[int]) -> tuple[str, list[int]
     used: list[int] = []
 
     def rewrite(match: re.Match[str]) -> str:
-        numbers = [number for number in _numbers(match[1]) if number in known]
+        numbers = [number for number in _numbers(match[2]) if number in known]
         used.extend(number for number in numbers if number not in used)
-        return "".join(f"[{number}]" for number in numbers)
+        # What is removed takes the space before it along.
+        return match[1] + "".join(f"[{number}]" for number in numbers) if numbers else ""
 
     return _outside_code(answer, lambda text: _rewrite_groups(text, rewrite)), used
 
@@ -86,8 +87,7 @@ def _numbers(inner: str) -> list[int]:
 def _rewrite_groups(text: str, rewrite: Callable[[re.Match[str]], str]) -> str:
     # [1][2] would read as a Markdown link reference: the groups are looked at one by one.
     parts: Sequence[str] = _GROUP_BEFORE_GROUP.split(text)
-    joined = "".join(_GROUP.sub(rewrite, part) for part in parts)
-    return _SPACE_BEFORE_GAP.sub("", joined) if joined != text else text
+    return "".join(_GROUP.sub(rewrite, part) for part in parts)
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:

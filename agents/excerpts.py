@@ -6,6 +6,12 @@ import re
 from dataclasses import dataclass
 
 _WORD = re.compile(r"[a-z0-9][a-z0-9_.\-]*[a-z0-9]|[a-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+# Words that every second sentence has: sharing them means nothing.
+_COMMON = """
+    a an and are as at be by can could do does for from has have how i if in into is it its me my no not of on or our
+    should that the their then there this to was we what when where which who why will with would you your about
+"""
+_STOP = frozenset(_COMMON.split())
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 
@@ -38,9 +44,11 @@ def focus(text: str, near: str, *, limit: int) -> str:
 
 
 def terms(text: str) -> frozenset[str]:
-    """What two texts can have in common: words, and pairs of CJK characters."""
+    """What two texts can have in common: words but the commonest, and pairs of CJK characters."""
     found: set[str] = set()
     for word in _WORD.findall(text.casefold()):
+        if word in _STOP:
+            continue
         if word.isascii():
             found.add(word)
         else:
@@ -93,9 +101,14 @@ def _scores(text: str, blocks: list[Block], wanted: frozenset[str]) -> list[floa
 
 
 def _score(block: str, wanted: frozenset[str]) -> float:
-    """Shared terms, a little dearer in a short block than in a long one."""
+    """Shared terms, a little dearer in a short block than in a long one; a code is worth several words."""
     own = terms(block)
-    return len(own & wanted) / (1 + len(own)) ** 0.25 if own else 0.0
+    shared = sum(4 if _is_code(term) else 1 for term in own & wanted)
+    return shared / (1 + len(own)) ** 0.25
+
+
+def _is_code(term: str) -> bool:
+    return term.isascii() and any(sign.isdigit() or sign == "_" for sign in term)
 
 
 def _grow(blocks: list[Block], best: int, limit: int) -> tuple[int, int]:
