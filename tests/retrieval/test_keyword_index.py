@@ -142,10 +142,12 @@ def test_one_spelling_may_be_an_identifier_where_another_is_none() -> None:
 
 
 def test_a_match_inside_a_longer_identifier_does_not_count() -> None:
-    index = index_of("10001", "code=10001", "timeout", "ERR-TIMEOUT")
+    index = index_of("10001", "code=10001", "timeout", "ERR-TIMEOUT", "R01", "R01=x")
     assert found(index, "code=10001") == ["code=10001"]
     assert found(index, "code=10001 or 10001") == ["10001", "code=10001"]
     assert found(index, "err-timeout") == ["ERR-TIMEOUT"]
+    assert found(index, "r01=x") == ["R01=x"]
+    assert found(index, "r01=y") == ["R01"]
 
 
 def test_a_longer_match_that_is_no_identifier_hides_nothing() -> None:

@@ -22,11 +22,13 @@ ASCII_TEXT = st.text(alphabet="abAB1_-.:=/ ", max_size=8)
 WORDS = ["ab", "a_b", "a-b", "A.b", "ab=1", "1", "支付", "支付ab", "b:1", "/a/b", "AB", "a"]
 WORDY = st.lists(st.sampled_from([*WORDS, " ", "-", ".", ":", "。", "b", "_"]), max_size=5).map("".join)
 STRING = st.one_of(TEXT, ASCII_TEXT, WORDY)
-KEYWORDS = st.lists(STRING, max_size=5).map(tuple)
+KEYWORDS = st.lists(st.one_of(st.sampled_from(WORDS), STRING), max_size=5).map(tuple)
 PUT = st.tuples(st.just("put"), st.integers(0, 7), KEYWORDS)
 REMOVE = st.tuples(st.just("remove"), st.integers(0, 7), st.just(()))
 Step = tuple[str, int, tuple[str, ...]]
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+RELAXED = settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 
 def entry(document_id: int, keywords: tuple[str, ...]) -> KeywordEntry:
@@ -62,6 +64,7 @@ def answers(index: KeywordIndex, query: str, living: frozenset[int] | None) -> l
     data=st.data(),
 )
 @example([("put", 0, ("R01",)), ("put", 1, ("R01-B",))], ["r01-b"], frozenset({0}), None)
+@example([("put", 0, ("ab",)), ("put", 1, ("ab=1",))], ["ab=1", "1=ab=1"], frozenset({0, 1}), None)
 @example([("put", 0, ("AB",)), ("put", 1, ("ab",))], ["ab-1"], None, None)
 def test_the_index_answers_as_the_rules_read(
     steps: list[Step], queries: list[str], living: frozenset[int] | None, data: st.DataObject | None
