@@ -114,7 +114,7 @@ def _take_edit(document: ApiDocument, path: Path, digest: str) -> None:
     document.missing_since = None
     _to_be_indexed(document)
     try:
-        reading = read_found(path, document.file_path)
+        _data, reading = read_found(path, document.file_path)
     except DocumentError as refusal:
         log.warning("%s: edited on disk, and no document any more: %s", document.file_path, refusal.detail)
         document.metadata, document.frontmatter_problem = None, ""
@@ -148,8 +148,8 @@ def _save_visible(document: ApiDocument) -> None:
     document.save()
 
 
-def read_found(path: Path, file_path: str) -> Reading:
+def read_found(path: Path, file_path: str) -> tuple[bytes, Reading]:
     """Read a file on disk as an upload would be read. Raises DocumentError with the reason, or ``OSError``."""
-    if path.stat().st_size > settings.UPLOAD_MAX_BYTES:
-        raise storage.too_large(settings.UPLOAD_MAX_BYTES)
-    return read_document_bytes(path.read_bytes(), file_path=file_path)
+    with path.open("rb") as file:
+        data = storage.read_bounded(file, settings.UPLOAD_MAX_BYTES)
+    return data, read_document_bytes(data, file_path=file_path)

@@ -273,5 +273,5 @@ class ApiKey(AbstractAPIKey):
 
     class Meta(AbstractAPIKey.Meta):
         db_table = "api_key"
-        verbose_name = _("API key")
-        verbose_name_plural = _("API keys")
+        verbose_name = _("API key")  # type: ignore[assignment]
+        verbose_name_plural = _("API keys")  # type: ignore[assignment]

@@ -211,8 +211,7 @@ def _adopt(report: ScanReport, files: Iterable[FoundFile]) -> None:
 
 def _candidate(report: ScanReport, file: FoundFile) -> _Candidate | None:
     try:
-        reading = read_found(file.path, file.file_path)
-        data = file.path.read_bytes()
+        data, reading = read_found(file.path, file.file_path)
     except DocumentError as refusal:
         _skip(report, file.file_path, refusal.detail)
     except FileNotFoundError:

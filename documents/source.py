@@ -36,6 +36,8 @@ _STATE_COLUMNS = (
     "id, file_path, title, category, revision, content_hash, indexed_revision, indexed_hash, status, enabled, "
     "published_revision, missing_since"
 )
+_PLACE_FIELDS = ("id", "file_path", "revision", "published_revision", "content_hash", "status")
+_PLACE_COLUMNS = ", ".join(_PLACE_FIELDS)
 _ENTRY_COLUMNS = (
     "pk", "file_path", "title", "category", "metadata", "status", "enabled", "published_revision", "missing_since"
 )  # fmt: skip
@@ -135,8 +137,7 @@ class DjangoDocumentSource:
         return _chunk_rows("document_id = %s AND revision = %s ORDER BY number", [int(document_id), int(revision)])
 
     def _body(self, document_id: int, revision: int) -> _Body | None:
-        columns = ("pk", "file_path", "revision", "published_revision", "content_hash", "status")
-        document = ApiDocument.objects.filter(pk=document_id).only(*columns).first()
+        document = _place_of(document_id)
         if document is None or document.status == _DELETING:
             return None
         key = (document_id, revision, _stamp(document))
@@ -210,10 +211,18 @@ def _chunk_rows(where: str, values: Sequence[int]) -> list[ChunkText]:
     ]
 
 
+def _place_of(document_id: int) -> ApiDocument | None:
+    """Just the fields that say where the bytes are; raw SQL, since each text that is served asks."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {_PLACE_COLUMNS} FROM api_document WHERE id = %s", [int(document_id)])  # noqa: S608
+        row = cursor.fetchone()
+    return ApiDocument(**dict(zip(_PLACE_FIELDS, row, strict=True))) if row else None
+
+
 def _stamp(document: ApiDocument) -> tuple[Any, ...] | None:
-    """What changes when the file does; None where it cannot be told (the body is read afresh then)."""
+    """What changes when the file does; None where it cannot be told (the body is read afresh then, and checked)."""
     try:
-        path = storage.locate(document.file_path)
+        path = storage.inside(document.file_path)
         if document.published_revision < document.revision:
             staged = storage.staged_path(document.pk, document.revision)
             path = staged if staged.exists() else path

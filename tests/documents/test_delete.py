@@ -12,6 +12,7 @@ from clients.registry import get_vector_store
 from documents import deletion, storage, uploads
 from documents.errors import DocumentError
 from documents.models import ApiDocument, DeletedDocument, DocumentChunk, DocumentHistory, KnowledgeDomain
+from documents.publishing import publish
 from documents.scan import scan
 from documents.services import delete_document, request_reindex, set_enabled
 from documents.worker import run_due_jobs
@@ -95,13 +96,12 @@ def test_a_document_that_is_going_is_not_found_by_other_calls(knowledge_base: Pa
     document = indexed(OLD)
     monkeypatch.setattr(get_vector_store(), "delete", store_down)
     delete_document(document_id=document.pk, user=None)
-    for call in (
-        lambda: set_enabled(document_id=document.pk, enabled=True),
-        lambda: request_reindex(document_id=document.pk),
-    ):
-        with pytest.raises(DocumentError) as refusal:
-            call()
-        assert refusal.value.code == "not_found"
+    with pytest.raises(DocumentError) as refusal:
+        set_enabled(document_id=document.pk, enabled=True)
+    assert refusal.value.code == "not_found"
+    with pytest.raises(DocumentError) as refusal:
+        request_reindex(document_id=document.pk)
+    assert refusal.value.code == "not_found"
     assert delete_document(document_id=document.pk, user=None) is False  # asked again: still going
 
 
@@ -193,11 +193,9 @@ def test_an_upload_of_another_process_after_the_check_is_indexed_again(knowledge
 
 
 def test_a_deletion_between_commit_and_publication_wins(knowledge_base: Path, monkeypatch: Any) -> None:
-    real = uploads.publish
-
     def deleted_first(document_id: int, revision: int, *, by: str = "") -> bool:
         delete_document(document_id=document_id, user=None)
-        return real(document_id, revision, by=by)
+        return publish(document_id, revision, by=by)
 
     monkeypatch.setattr(uploads, "publish", deleted_first)
     assert upload(NEW).created

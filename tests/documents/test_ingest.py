@@ -18,6 +18,7 @@ from documents.ingest import Stopped, index_claimed
 from documents.models import ApiDocument
 from documents.services import delete_document, set_enabled
 from documents.worker import run_due_jobs
+from retrieval.chunking import chunk_body
 from tests.documents.library import indexed, kept, text, upload, vectors
 
 pytestmark = pytest.mark.django_db
@@ -305,8 +306,7 @@ def test_a_rebuild_into_fewer_chunks_leaves_no_tail(
 ) -> None:
     document = indexed(OLD)
     ApiDocument.objects.update(status="PENDING")
-    real = ingest.chunk_body
-    monkeypatch.setattr(ingest, "chunk_body", lambda body: real(body)[:2])
+    monkeypatch.setattr(ingest, "chunk_body", lambda body: chunk_body(body)[:2])
     index_claimed(claimed(document.pk), embedder)
     assert vectors() == {(document.pk, 1): 2}
     document.refresh_from_db()

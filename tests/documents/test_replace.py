@@ -12,7 +12,9 @@ from django.db import connection
 
 from documents import storage, uploads
 from documents.errors import DocumentError
+from documents.frontmatter import rewrite
 from documents.models import ApiDocument, DocumentHistory
+from documents.publishing import publish
 from documents.services import edit_metadata, read_content, request_reindex, set_enabled
 from documents.worker import run_due_jobs
 from tests.documents.library import files, indexed, kept, text, upload, vectors
@@ -144,7 +146,6 @@ def test_of_two_replacements_the_later_commit_stays_whichever_is_published_first
     knowledge_base: Path, monkeypatch: Any
 ) -> None:
     document = upload(OLD).document
-    real = uploads.publish
     second = text("THIRD", "third text\n")
     nested: list[int] = []
 
@@ -152,7 +153,7 @@ def test_of_two_replacements_the_later_commit_stays_whichever_is_published_first
         if not nested:
             nested.append(revision)
             upload(second)  # commits and publishes revision 3 while revision 2 waits to be published
-        return real(document_id, revision, by=by)
+        return publish(document_id, revision, by=by)
 
     monkeypatch.setattr(uploads, "publish", another_comes_first)
     upload(NEW)
@@ -189,14 +190,13 @@ def test_an_edit_of_a_former_revision_is_refused(knowledge_base: Path) -> None:
 
 def test_an_upload_between_reading_and_writing_an_edit_is_not_lost(knowledge_base: Path, monkeypatch: Any) -> None:
     document = upload(OLD).document
-    real = uploads.rewrite
     calls: list[int] = []
 
     def upload_comes_between(data: bytes, changes: Any) -> bytes:
         calls.append(1)
         if len(calls) == 1:
             upload(NEW)
-        return real(data, changes)
+        return rewrite(data, changes)
 
     monkeypatch.setattr(uploads, "rewrite", upload_comes_between)
     edited = edit_metadata(document_id=document.pk, changes={"owner": "ops"}, user=None)

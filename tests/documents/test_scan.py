@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from documents import scan as scan_module
+from documents.disk_changes import read_found
 from documents.models import ApiDocument, DocumentHistory, KnowledgeDomain
 from documents.scan import scan, scan_state
 from documents.services import delete_document, read_content
@@ -369,12 +370,10 @@ def test_a_folder_that_fails_to_list_hides_none_of_its_documents(knowledge_base:
 def test_a_file_that_fails_to_be_read_is_skipped_and_the_rest_taken(knowledge_base: Path, monkeypatch: Any) -> None:
     put(knowledge_base, "payment/bad.md")
     put(knowledge_base, "payment/good.md", NEW)
-    real = scan_module.read_found
-
     def refuse(path: Path, file_path: str) -> Any:
         if path.name == "bad.md":
             raise OSError(5, "Input/output error")
-        return real(path, file_path)
+        return read_found(path, file_path)
 
     monkeypatch.setattr(scan_module, "read_found", refuse)
     report = scan()

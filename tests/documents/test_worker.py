@@ -15,6 +15,7 @@ from clients.interfaces import ClientError
 from clients.registry import get_embedder, get_vector_store
 from documents import worker as worker_module
 from documents.deletion import mark_deleting
+from documents.jobs import claim_next
 from documents.models import ApiDocument, KnowledgeDomain
 from documents.services import delete_document, wait_until_indexed
 from documents.wakeup import wake_worker
@@ -89,14 +90,13 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_worker(
     knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(worker_module, "_PAUSE_AFTER_FAULT", 0.05)
-    real = worker_module.claim_next
     faults = iter([OperationalError("server has gone away"), RuntimeError("unexpected")])
 
     def claim() -> Any:
         fault = next(faults, None)
         if fault is not None:
             raise fault
-        return real()
+        return claim_next()
 
     monkeypatch.setattr(worker_module, "claim_next", claim)
     document = upload(text()).document
