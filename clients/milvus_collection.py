@@ -102,7 +102,7 @@ def prove_metric(client: Any) -> None:
 
 
 def _index(client: Any) -> Any:
-    # FLAT is exact, and the right one in Milvus Lite; a server searches 100,000 chunks so in some ten milliseconds.
+    # FLAT is exact, and the right one in Milvus Lite.
     params = client.prepare_index_params()
     params.add_index(VECTOR, index_type="FLAT", metric_type=METRIC)
     return params
