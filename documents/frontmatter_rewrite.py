@@ -40,6 +40,12 @@ class FrontmatterMalformed(DocumentError):  # noqa: N818 (named in the API)
             field="metadata",
             status=409,
         )
+        self.line = problem.line
+        self.reason = problem.reason
+
+    def __str__(self) -> str:
+        """The short form, to be put into another sentence."""
+        return f"line {self.line}: {self.reason}"
 
 
 def rewrite(data: bytes, changes: Mapping[str, object]) -> bytes:
