@@ -16,6 +16,7 @@ from documents.counters import bump
 from documents.domains import mark_dirty
 from documents.models import ApiDocument, DeletedDocument, DocumentChunk, DocumentHistory
 from documents.publishing import locked
+from documents.transactions import repeated_on_deadlock
 from documents.uploads import not_found
 from documents.vectors import unflushed, vector_writer
 from documents.wakeup import wake_worker
@@ -39,6 +40,7 @@ def delete_document(*, document_id: int, user: AbstractBaseUser | None) -> bool:
     return gone
 
 
+@repeated_on_deadlock
 def mark_deleting(document_id: int) -> bool:
     """The commit that hides a document; False where there is none. A running job's lease ends here."""
     with transaction.atomic(durable=True):
@@ -87,6 +89,7 @@ def _remove_vectors(document_id: int) -> None:
             unflushed.set()
 
 
+@repeated_on_deadlock
 def _remove_file_and_row(document_id: int, *, by: str) -> bool:
     with transaction.atomic(durable=True):
         document = locked(document_id)

@@ -21,12 +21,14 @@ from documents.errors import DocumentError
 from documents.models import ApiDocument
 from documents.publishing import FILE_MISSING, locked
 from documents.reading import Reading, read_document_bytes
+from documents.transactions import repeated_on_deadlock
 from documents.walk import FoundFile
 
 log = logging.getLogger("documents.scan")
 _STATES = ApiDocument.Status
 
 
+@repeated_on_deadlock
 def absorb(document_id: int, path: Path | None = None) -> str:
     """Take the file as it now is: 'changed', 'reappeared', or '' where it says nothing new.
 
@@ -52,6 +54,7 @@ def absorb(document_id: int, path: Path | None = None) -> str:
         return "reappeared" if back else "changed"
 
 
+@repeated_on_deadlock
 def move(document_id: int, file: FoundFile) -> bool:
     """Give the row the path to which its file was moved; id and history stay. False where that is no longer so."""
     try:
@@ -78,6 +81,7 @@ def move(document_id: int, file: FoundFile) -> bool:
     return True
 
 
+@repeated_on_deadlock
 def hide(document_id: int) -> bool:
     """The file is gone: the document is hidden with the reason, and forgotten only when someone says so."""
     with transaction.atomic(durable=True):
@@ -128,9 +132,10 @@ def _take_edit(document: ApiDocument, path: Path, digest: str) -> None:
 
 def _reappear(document: ApiDocument) -> None:
     document.missing_since = None
+    failed = document.status == _STATES.FAILED and document.error_code == "file_missing"
     if document.error_code == "file_missing":
         document.status_reason = document.error_code = ""
-    if document.indexed_revision != document.revision and document.status != _STATES.INDEXING:
+    if failed or (document.indexed_revision != document.revision and document.status != _STATES.INDEXING):
         _to_be_indexed(document)
     _save_visible(document)
 

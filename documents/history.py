@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -125,8 +124,5 @@ def _remove_orphans() -> None:
     known = set(DocumentHistory.objects.values_list("stored_name", flat=True))
     strays = [path for path in folder.glob("*") if path.name not in known] if folder.is_dir() else []
     for path in {*storage.temporary_files(), *strays}:
-        try:
-            if time.time() - path.stat().st_ctime > _ORPHAN_SECONDS:
-                path.unlink()
-        except FileNotFoundError:
-            continue
+        if storage.age_in_seconds(path) > _ORPHAN_SECONDS:
+            path.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from documents.jobs import LEASE_SECONDS, Claim, fail, give_back, held, renew
 from documents.models import ApiDocument, DocumentChunk
 from documents.publishing import publish
 from documents.reading import body_of
+from documents.transactions import repeated_on_deadlock
 from documents.vectors import unflushed, vector_writer
 from retrieval.chunking import Chunk, TooManyChunks, chunk_body
 
@@ -76,10 +77,12 @@ def index_claimed(job: Claim, embedder: IndexingEmbedder, on_progress: OnProgres
 
 def _chunks_of(job: Claim) -> list[Chunk]:
     """Read what the row stands for; its hash must be the row's."""
-    publish(job.document_id, job.revision)
     document = held(job).first()
     if document is None:
         raise _Superseded
+    if document.published_revision != document.revision:
+        publish(job.document_id, job.revision)
+        document.refresh_from_db()
     data = current_bytes(document)
     if storage.content_hash(data) != job.content_hash:
         if absorb(job.document_id):
@@ -145,6 +148,7 @@ def _write(job: Claim, chunks: Sequence[Chunk], vectors: Sequence[ChunkVector]) 
         _remove_older_vectors(job)
 
 
+@repeated_on_deadlock
 def _commit(job: Claim, chunks: Sequence[Chunk]) -> bool:
     """INDEXED and the chunk texts in one transaction, only where the lease still holds."""
     with transaction.atomic(durable=True):

@@ -13,9 +13,11 @@ from documents import history, storage
 from documents.counters import bump
 from documents.domains import mark_dirty
 from documents.models import ApiDocument, DocumentHistory
+from documents.transactions import repeated_on_deadlock
 
 log = logging.getLogger("documents.publishing")
 FILE_MISSING = "file missing"
+_NEVER_COMMITTED_SECONDS = 24 * 3600.0
 _RESTORED = (
     "file_name", "title", "metadata", "frontmatter_problem", "content_hash", "size", "uploaded_by_id", "missing_since",
     "status_reason", "error_code", "indexed_revision", "indexed_hash", "chunk_count", "enabled", "generated",
@@ -40,17 +42,20 @@ def locked(document_id: int) -> ApiDocument | None:
     return ApiDocument.objects.select_for_update().filter(pk=document_id).first()
 
 
+@repeated_on_deadlock
 def publish(document_id: int, revision: int, *, by: str = "") -> bool:
     """Put the staged bytes of ``revision`` in the document's place; idempotent.
 
-    False where the document has moved on (a later revision, a deletion): the staged bytes are dropped then. Raises
-    ``OSError`` or ``UnsafePath`` where the disk refuses; the row stays as it was.
+    False where the document has moved on: to a later revision (the staged bytes are dropped then), or to its deletion.
+    Raises ``OSError`` or ``UnsafePath`` where the disk refuses; the row stays as it was.
     """
     with transaction.atomic(durable=True):
         document = locked(document_id)
-        if document is None or document.status == ApiDocument.Status.DELETING or document.revision != revision:
+        if document is None or document.revision != revision:
             storage.drop_staged(document_id, revision)
             return False
+        if document.status == ApiDocument.Status.DELETING:
+            return False  # the deletion keeps the staged bytes for undo
         if document.published_revision == revision:
             return True
         staged = storage.staged_path(document_id, revision)
@@ -82,19 +87,22 @@ def publish_leftovers() -> int:
 
 
 def drop_stale_staged() -> int:
-    """Remove staged files of revisions that the row has passed, or whose document is gone; how many.
+    """Remove staged files of revisions that the row has passed, or that no row came for within a day; how many.
 
     A revision that the row does not know *yet* is left: its transaction may be about to commit.
     """
     dropped = 0
     for staged in storage.staged_files():
         row = ApiDocument.objects.filter(pk=staged.document_id).values_list("revision", "published_revision").first()
-        if row is not None and (staged.revision < row[0] or row[1] == row[0] == staged.revision):
+        passed = row is not None and (staged.revision < row[0] or row[1] == row[0] == staged.revision)
+        waited_for = row is not None and row[0] == staged.revision
+        if passed or (not waited_for and storage.age_in_seconds(staged.path) > _NEVER_COMMITTED_SECONDS):
             staged.path.unlink(missing_ok=True)
             dropped += 1
     return dropped
 
 
+@repeated_on_deadlock
 def withdraw(document_id: int, revision: int, before: Before | None) -> None:
     """Take back a saved revision that could not be published: nothing of it is left (DOC-1).
 

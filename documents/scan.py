@@ -27,6 +27,7 @@ from documents.names import PREFIX, category_key
 from documents.publishing import drop_stale_staged, publish_leftovers
 from documents.reading import Reading
 from documents.scan_report import ScanReport, scan_state
+from documents.transactions import repeated_on_deadlock
 from documents.wakeup import wake_worker
 from documents.walk import FoundFile, Refused, walk
 
@@ -223,6 +224,7 @@ def _candidate(report: ScanReport, file: FoundFile) -> _Candidate | None:
     return None
 
 
+@repeated_on_deadlock
 def _insert(candidates: list[_Candidate]) -> int:
     with transaction.atomic(durable=True):
         for category in sorted({one.file.category for one in candidates}):

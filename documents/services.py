@@ -21,7 +21,16 @@ from documents.frontmatter import keywords_from
 from documents.models import ApiDocument
 from documents.publishing import locked
 from documents.reading import read_document_bytes
-from documents.uploads import UploadOutcome, edit_metadata, not_found, queue_again, require, upload_document
+from documents.transactions import repeated_on_deadlock
+from documents.uploads import (
+    UploadOutcome,
+    edit_metadata,
+    not_found,
+    queue_again,
+    replace_text,
+    require,
+    upload_document,
+)
 from documents.wakeup import wake_worker
 
 __all__ = [
@@ -31,6 +40,7 @@ __all__ = [
     "edit_metadata",
     "keywords_of",
     "read_content",
+    "replace_text",
     "request_reindex",
     "set_enabled",
     "upload_document",
@@ -39,6 +49,7 @@ __all__ = [
 _POLL_SECONDS = 0.05
 
 
+@repeated_on_deadlock
 def set_enabled(*, document_id: int, enabled: bool) -> ApiDocument:
     """Show or hide a document in lookups, from the commit on. Raises ``not_found`` (404)."""
     with transaction.atomic(durable=True):

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import shutil
+import time
 import unicodedata
 import uuid
 from collections.abc import Iterator
@@ -246,6 +247,14 @@ def staged_files() -> Iterator[StagedFile]:
     for path in _listed(base() / STAGING):
         if match := _STAGED_NAME.fullmatch(path.name):
             yield StagedFile(int(match[1]), int(match[2]), path)
+
+
+def age_in_seconds(path: Path) -> float:
+    """Since the file was made, linked or renamed; 0 for one that is gone."""
+    try:
+        return time.time() - path.stat().st_ctime
+    except FileNotFoundError:
+        return 0.0
 
 
 def temporary_files() -> Iterator[Path]:

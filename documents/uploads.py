@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, OperationalError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -25,6 +25,7 @@ from documents.models import ApiDocument
 from documents.names import check_category, check_file_name, document_path, path_key
 from documents.publishing import Before, publish, remember, withdraw
 from documents.reading import Reading, read_document_bytes
+from documents.transactions import is_deadlock
 from documents.wakeup import wake_worker
 
 log = logging.getLogger("documents.uploads")
@@ -224,8 +225,10 @@ def _commit(
                     document, before = _save_row(file, saving, user=user, expected_revision=expected_revision)
                     storage.stage(temporary, document.pk, document.revision)
                 return document, before
-            except IntegrityError:  # two first uploads of one name at once: the later one replaces
-                if attempt == _ATTEMPTS - 1:
+            except (IntegrityError, OperationalError) as fault:
+                # Two first uploads of one name at once: the later one replaces. A deadlock: the same again will do.
+                again = isinstance(fault, IntegrityError) or is_deadlock(fault)
+                if not again or attempt == _ATTEMPTS - 1 or not temporary.exists():
                     raise
         raise AssertionError("the loop returns or raises")
     except BaseException:

@@ -5,10 +5,11 @@ The row is the job, the hint only makes it quick: a lost one is found by the nex
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 
-from celery import current_app
+from celery import Celery
 from django.conf import settings
 
 log = logging.getLogger("documents.wakeup")
@@ -42,6 +43,12 @@ class Bell:
 bell = Bell()
 
 
+@functools.cache
+def _sender(broker_url: str) -> Celery:
+    """A Celery application for sending alone: any process may give the hint, whatever it has imported."""
+    return Celery("kbsite-hints", broker=broker_url, set_as_current=False)
+
+
 def wake_worker() -> None:
     """Hint that there is work. Never raises, never waits for the work."""
     bell.ring()
@@ -49,6 +56,6 @@ def wake_worker() -> None:
         return
     try:
         # By name: the task's module imports the worker, and the worker's callers import this.
-        current_app.send_task(RUN_DUE_JOBS, retry=False)
+        _sender(settings.CELERY_BROKER_URL).send_task(RUN_DUE_JOBS, retry=False)
     except Exception as fault:  # noqa: BLE001 (degradation point: a broker that is down; the row waits for the sweep)
         log.warning("the broker did not take the hint (%s); the sweep finds the row within a minute", fault)

@@ -88,9 +88,6 @@ class EmbeddedWorker:
             self._stop.clear()
             names = [("keeper", self._keep), *((f"lane-{number}", self._lane) for number in range(self._lanes))]
             self._threads = [threading.Thread(target=run, name=f"documents-{name}", daemon=True) for name, run in names]
-            released = release_dead_leases()
-            if released:
-                log.info("%s documents were being indexed when the last process ended; they begin again", released)
             for thread in self._threads:
                 thread.start()
 
@@ -201,9 +198,12 @@ class Housekeeping:
         self._swept = 0.0
         self._pruned = 0.0
         self._opened = False
+        self._released = False
 
     def round(self) -> bool:
         """One round; True where something was done, so that the next follows at once."""
+        if not self._released:
+            self._release_leases()
         reset = reset_if_requested()
         deleted = finish_deletions()
         counted = recompute_dirty()
@@ -217,6 +217,13 @@ class Housekeeping:
             history.prune()
             self._pruned = now
         return bool(reset or deleted or counted or flushed)
+
+    def _release_leases(self) -> None:
+        released = release_dead_leases()
+        self._released = True
+        if released:
+            log.info("%s documents were being indexed when the last process ended; they begin again", released)
+            wake_worker()
 
     def _open_store(self) -> None:
         """Early, so that the first question does not wait for it; what is wrong shows in /readyz."""

@@ -331,7 +331,7 @@ def test_with_a_broker_only_the_replaced_revision_is_removed(
 ) -> None:
     document = indexed(OLD)
     settings.CELERY_BROKER_URL = "memory://"
-    monkeypatch.setattr("documents.wakeup.current_app.send_task", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("documents.wakeup.Celery.send_task", lambda *_args, **_kwargs: None)
     upload(NEW)
     run_due_jobs()
     assert vectors() == {(document.pk, 2): 1}
