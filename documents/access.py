@@ -116,16 +116,14 @@ def authenticate_key(request: HttpRequest | Request) -> tuple[Any, ApiKey] | Non
     plain = _plain(request)
     if QUERY_KEY_NAMES.intersection(name.lower() for name in plain.GET):
         raise AuthenticationFailed(
-            _(
-                "A key in an address is refused, and should now be revoked. Send it in the header Authorization: Bearer."
-            ),
+            _("A key in an address is refused and should now be revoked. Send it in a header, Authorization: Bearer."),
             code="key_in_query",
         )
     scheme, _space, raw = get_authorization_header(cast(Request, plain)).decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
         return None
     key = find_key(raw.strip())
-    plain.principal = principal_of_key(key)  # type: ignore[union-attr]
+    plain.principal = principal_of_key(key)  # type: ignore[attr-defined]
     return key.user or AnonymousUser(), key
 
 
@@ -210,7 +208,7 @@ class PrincipalThrottle(SimpleRateThrottle):
     def admits(self, scope: str, request: HttpRequest | Request) -> bool:
         """Count this call; False where it is one too many."""
         self.scope = scope
-        self.rate = api_settings.DEFAULT_THROTTLE_RATES[scope]
+        self.rate = cast("dict[str, str | None]", api_settings.DEFAULT_THROTTLE_RATES)[scope]
         self.num_requests, self.duration = self.parse_rate(self.rate)
         return super().allow_request(cast(Request, request), cast(Any, None))
 
@@ -281,7 +279,7 @@ def _admit(request: HttpRequest, scope: Scope, throttle: str, permission: str) -
             raise PageDenied(str(refusal.detail)) from refusal
         return _refusal(refusal)
     except Throttled as refusal:
-        return _refusal(refusal, headers=retry_after(refusal.wait))
+        return _refusal(refusal, headers=retry_after(getattr(refusal, "wait", None)))
     return None
 
 
@@ -300,9 +298,9 @@ def _refusal(
 
 
 def _check_csrf(request: HttpRequest | Request) -> None:
-    check = CSRFCheck(lambda _request: None)  # type: ignore[arg-type, return-value]
+    check = CSRFCheck(lambda _request: None)  # type: ignore[arg-type]
     check.process_request(request)
-    reason = check.process_view(request, None, (), {})
+    reason = check.process_view(request, cast(Any, None), (), {})
     if reason:
         raise PermissionDenied(_("CSRF check failed: %(reason)s") % {"reason": reason}, code="csrf_failed")
 

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from documents.api import DocumentChunks, DocumentContent, DocumentDetail, DocumentList, DocumentReindex
+from documents.domains_api import DomainDetail, DomainList
+
+_DOCUMENT = "api/v1/documents/<int:document_id>/"
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/documents/", DocumentList.as_view(), name="document-list"),
+    path(_DOCUMENT, DocumentDetail.as_view(), name="document-detail"),
+    path(f"{_DOCUMENT}content/", DocumentContent.as_view(), name="document-content"),
+    path(f"{_DOCUMENT}chunks/", DocumentChunks.as_view(), name="document-chunks"),
+    path(f"{_DOCUMENT}reindex/", DocumentReindex.as_view(), name="document-reindex"),
+    path("api/v1/domains/", DomainList.as_view(), name="domain-list"),
+    path("api/v1/domains/<str:domain_id>/", DomainDetail.as_view(), name="domain-detail"),
+]

@@ -136,7 +136,7 @@ def _of_rest(fault: rest.APIException) -> Problem:
     if getattr(fault, "auth_header", None):
         headers["WWW-Authenticate"] = str(fault.auth_header)  # type: ignore[attr-defined]
     if isinstance(fault, rest.Throttled):
-        headers |= retry_after(fault.wait)
+        headers |= retry_after(getattr(fault, "wait", None))
     return Problem(fault.status_code, str(fault.get_codes()), str(fault.detail), headers=headers)
 
 

@@ -247,7 +247,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["documents.access.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "kbsite.schema.OperationSchema",
     "EXCEPTION_HANDLER": "kbsite.problems.exception_handler",
     "DEFAULT_THROTTLE_RATES": {"lookup": "1200/min", "chat": "60/min", "upload": "600/min"},
     "UNICODE_JSON": True,
@@ -258,6 +258,8 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "kbsite",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
+    "DEFAULT_GENERATOR_CLASS": "kbsite.schema.Generator",
+    "ENUM_NAME_OVERRIDES": {"DomainTextSource": "documents.models.KnowledgeDomain.TextSource"},
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
     "SERVE_INCLUDE_SCHEMA": False,
@@ -322,4 +324,6 @@ LOGGING: dict[str, Any] = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["console"], "level": "INFO"},
+    # What libraries say of their own start-up helps nobody who runs the site.
+    "loggers": {name: {"level": "WARNING"} for name in ("faiss", "milvus_lite", "pymilvus", "httpx2", "openai")},
 }

@@ -1,0 +1,61 @@
+"""REST doors of knowledge domains: what there is, and a curator's own words about it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from documents.domains import recompute
+from documents.models import KnowledgeDomain
+from documents.paging import page_of, paged
+from documents.serializers import DomainPatch, DomainSerializer, PageQuery, read_body, read_query
+
+
+class DomainList(APIView):
+    required_scopes = "read"
+
+    @extend_schema(
+        summary="List the knowledge domains", parameters=[PageQuery], responses=page_of(DomainSerializer, "DomainPage")
+    )
+    def get(self, request: Request) -> Response:
+        query = read_query(PageQuery, request.query_params)
+        rows = KnowledgeDomain.objects.order_by("domain_id")
+        return paged(request, rows, DomainSerializer, page=query["page"], page_size=query["page_size"])
+
+
+class DomainDetail(APIView):
+    required_scopes: ClassVar = {"PATCH": "write"}
+    required_permissions: ClassVar = {"PATCH": "documents.change_knowledgedomain"}
+
+    @extend_schema(
+        summary="Write a domain's description",
+        description="A curator's text is never overwritten; an empty one goes back to the summary made by itself.",
+        parameters=[OpenApiParameter("domain_id", str, OpenApiParameter.PATH)],
+        request=DomainPatch,
+        responses=DomainSerializer,
+    )
+    def patch(self, request: Request, domain_id: str) -> Response:
+        changes = read_body(DomainPatch, request.data)
+        domain = KnowledgeDomain.objects.filter(domain_id=domain_id).first()
+        if domain is None:
+            raise NotFound(_("There is no such domain."))
+        describe(domain, changes)
+        return Response(DomainSerializer(domain).data)
+
+
+def describe(domain: KnowledgeDomain, texts: dict[str, str]) -> None:
+    """Save a curator's ``description`` and ``when_to_retrieve``; an empty text hands the field back to the summary."""
+    source = KnowledgeDomain.TextSource
+    for name, text in texts.items():
+        setattr(domain, name, text)
+        setattr(domain, f"{name}_source", source.CURATOR if text else source.PLAIN)
+    domain.save(update_fields=[*texts, *(f"{name}_source" for name in texts), "updated_at"])
+    if not all(texts.values()):
+        recompute(domain.domain_id)
+        domain.refresh_from_db()
