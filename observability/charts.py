@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-PLOT_TOP = 18.0
+PLOT_TOP = 34.0
 PLOT_BASE = 176.0
-"""Heights in the 212 px of ``k-chart``: the axis lies at 176, labels below."""
+"""Heights in the 212 px of ``k-chart``: the axis lies at 176, labels below; above 34 there is room for the thresholds."""
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,9 @@ def status_cell(document: ApiDocument) -> SafeString:
 
 
 def title_cell(document: ApiDocument) -> SafeString:
-    """The title with its path under it."""
-    return format_html('{}<span class="k"><p class="k-quiet">{}</p></span>', document.title, document.file_path)
+    """The title with its path in the folder under it."""
+    path = document.file_path.removeprefix("knowledge_base/")
+    return format_html('{}<span class="k"><p class="k-quiet">{}</p></span>', document.title, path)
 
 
 def size_text(size: int) -> str:

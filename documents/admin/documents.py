@@ -112,7 +112,6 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
         "category",
         "keyword_count",
         "chunk_count",
-        "uploaded_by",
         "updated_at",
     )
     list_display_links = ("title_cell",)
