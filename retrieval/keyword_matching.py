@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections.abc import Callable
 
-from retrieval.normalise import has_cjk, word_flags
+from retrieval.normalise import has_cjk, is_word, word_flags
 
 _ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
 _JOINERS = frozenset("-.:")
@@ -38,18 +39,29 @@ def may_match_partially(query: str) -> bool:
     return len(query) >= 3 or (len(query) == 2 and has_cjk(query))
 
 
-def is_fragment(query: str, keyword: str) -> bool:
-    """Whether a keyword contains the query at word boundaries, where ``_``, ``-`` and ``.`` are boundaries too."""
-    start = keyword.find(query)
-    if start < 0:
+def fragment_test(query: str) -> Callable[[str], bool]:
+    """The test whether a keyword contains the query at word boundaries, of which ``_``, ``-``, ``.`` are some."""
+    binds_left, binds_right = _binds(query[0]), _binds(query[-1])
+    if not (binds_left or binds_right):
+        return lambda keyword: query in keyword
+    size = len(query)
+
+    def contains(keyword: str) -> bool:
+        start = keyword.find(query)
+        while start >= 0:
+            end = start + size
+            if not (binds_left and start and _binds(keyword[start - 1])) and not (
+                binds_right and end < len(keyword) and _binds(keyword[end])
+            ):
+                return True
+            start = keyword.find(query, start + 1)
         return False
-    words = word_flags(keyword, underscore=False)
-    while start >= 0:
-        end = start + len(query)
-        if not (start and words[start] and words[start - 1]) and not (words[end - 1] and words[end]):
-            return True
-        start = keyword.find(query, start + 1)
-    return False
+
+    return contains
+
+
+def _binds(character: str) -> bool:
+    return character != "_" and is_word(character)
 
 
 def fragments(text: str) -> set[str]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from retrieval.keyword_matching import fragments, is_fragment, is_identifier_like, is_joined
+from retrieval.keyword_matching import fragment_test, fragments, is_identifier_like, is_joined
 from retrieval.normalise import normalise, word_flags
 
 Posting = int | tuple[int, ...] | BitMap64
@@ -182,7 +182,8 @@ class KeywordTable:
         if wanted == {query}:
             return list(candidates)
         texts = self.texts
-        return [number for number in candidates if is_fragment(query, texts[number])]
+        contains = fragment_test(query)
+        return [number for number in candidates if contains(texts[number])]
 
     def _number(self, text: str, spelling: str) -> int | None:
         for number in self.numbers(text):

@@ -31,9 +31,11 @@ def cjk(character: str) -> bool:
 
 
 def binds(character: str) -> bool:
-    """An ASCII letter, digit or `_`; letters of other scripts and accented ones bound like ASCII."""
+    """An ASCII letter, digit or `_`; letters of other scripts and accented ones (their marks too) bound like ASCII."""
     if character == "_":
         return True
+    if unicodedata.name(character, "").startswith("VARIATION SELECTOR"):
+        return False  # chooses a glyph; neither a letter nor an accent
     return unicodedata.category(character)[0] in "LNM" and not cjk(character)
 
 
