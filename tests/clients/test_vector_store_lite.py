@@ -295,3 +295,31 @@ def test_a_refused_call_leaves_no_traceback_in_the_log(
     assert caught.value.code == "store_error"
     assert "\n" not in str(caught.value)
     assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+def test_rows_are_counted_anew_only_after_a_change(
+    make_store: Callable[..., MilvusVectorStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store()
+    asked: list[int] = []
+    count = store._count
+
+    def counting(client: Any) -> dict[tuple[int, int], int]:
+        asked.append(1)
+        return count(client)
+
+    monkeypatch.setattr(store, "_count", counting)
+    changes: list[Callable[[], None]] = [
+        lambda: store.upsert(1, 1, [chunk(0, axis(0)), chunk(1, axis(1))]),
+        lambda: store.upsert(2, 1, [chunk(0, axis(0))]),
+        lambda: store.discard(1, 1),
+        lambda: store.reset(),
+    ]
+    seen = []
+    for change in changes:
+        change()
+        seen.append(store.counts())
+        store.counts().clear()  # what is given away is not what is kept
+        assert store.counts() == seen[-1]
+    assert seen == [{(1, 1): 2}, {(1, 1): 2, (2, 1): 1}, {(2, 1): 1}, {}]
+    assert len(asked) == 4
