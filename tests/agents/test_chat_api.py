@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
@@ -86,7 +85,7 @@ def test_a_conversation_goes_on_with_its_id(caller: Any) -> None:
     assert second["run_id"] != first["run_id"]
 
 
-@pytest.mark.parametrize("session_id", [str(uuid.uuid4()), None])
+@pytest.mark.parametrize("session_id", ["0b9d9c4e-6a57-4f2e-9d0c-3f1d5f1c7a11", None])
 def test_a_conversation_that_is_not_the_callers_is_a_404(session_id: str | None, caller: Any, charlie: Any) -> None:
     other = session_id or str(ask("ERR_TIMEOUT", charlie).run.session_id)
     answer = caller.post(CHAT, {"message": "a", "session_id": other}, format="json")
