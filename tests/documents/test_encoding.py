@@ -6,7 +6,7 @@ import codecs
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents.encoding import UnreadableText, decode
@@ -17,6 +17,7 @@ CHINESE = (
 )
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="\x00\ufeff", exclude_categories=["Cs"])))
 def test_utf_8_is_read_exactly_with_and_without_a_mark(text: str) -> None:
     plain = text.encode()
@@ -96,6 +97,7 @@ def test_random_bytes_are_refused() -> None:
             decode(b"\xff" + random.Random(seed).randbytes(4000).replace(b"\x00", b"\x01"))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_give_text_that_encodes_back_or_a_reason(data: bytes) -> None:
     try:

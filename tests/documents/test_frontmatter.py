@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents.frontmatter import (
@@ -331,6 +331,7 @@ def test_the_title_falls_back_to_the_first_heading_then_to_the_file_name() -> No
     assert title_of(parse_document("---\ntitle: a: b\nkeywords: [x]\n---\n\n# Real\n"), "a.md") == "Real"
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("---...:ab \n\r\t#[]{}&*!'\"%@`,0支，\u2028\x85\ufeff")), max_size=80))
 def test_no_text_breaks_the_parser_and_none_of_its_body_is_lost(text: str) -> None:
     parsed = parse_document(text)
@@ -343,6 +344,7 @@ def test_no_text_breaks_the_parser_and_none_of_its_body_is_lost(text: str) -> No
         assert has_frontmatter(text)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=60))
 def test_any_characters_at_all_in_a_header_are_survived(value: str) -> None:
     parsed = parse_document(f"---\ntitle: {value}\nk: v\n---\nbody")

@@ -6,7 +6,7 @@ import codecs
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents.encoding import decode
@@ -170,6 +170,7 @@ VALUES = st.recursive(
 NAMES = st.sampled_from(["title", "keywords", "summary", "a", "b-c", "中文", "no", "12:30", "x y", "null"])
 
 
+@settings(deadline=None)
 @given(st.dictionaries(NAMES, VALUES | st.none(), max_size=4), ODD, st.sampled_from(["\n", "\r\n", "\r"]), st.data())
 def test_the_body_keeps_its_bytes_and_the_fields_are_the_merged_ones(
     changes: dict[str, Any], body: str, newline: str, data: st.DataObject
@@ -190,6 +191,7 @@ def test_the_body_keeps_its_bytes_and_the_fields_are_the_merged_ones(
     assert rewrite(after, changes) == after
 
 
+@settings(deadline=None)
 @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), st.text(alphabet="ab \n\r-支", max_size=20))
 def test_a_new_header_stands_before_an_untouched_text(changes: dict[str, Any], text: str) -> None:
     if parse_document(text).malformed or parse_document(text).frontmatter is not None:

@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents.errors import DocumentError
@@ -88,6 +88,7 @@ def test_a_dangerous_or_foreign_file_name_is_refused_with_its_reason(name: str, 
     assert refused.value.detail
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_either_refused_or_one_harmless_segment(text: str) -> None:
     for name in (text, text + ".md"):

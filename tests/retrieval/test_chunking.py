@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.chunking import TooManyChunks, chunk_body, find_section, first_heading, split_sections
@@ -177,6 +177,7 @@ _LONG = ["word " * 300, "支" * 1000, SENTENCE * 60, "x = 1\n" * 150, "| r | s |
 MARKDOWN = st.lists(st.sampled_from(_SHORT + _LONG), max_size=30).map("".join)
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 def test_every_letter_of_the_body_lies_in_a_chunk_of_its_section(body: str) -> None:
     sections = {section.key: section for section in split_sections(body)}
@@ -195,6 +196,7 @@ def test_every_letter_of_the_body_lies_in_a_chunk_of_its_section(body: str) -> N
     assert [chunk.start for chunk in chunks] == sorted(chunk.start for chunk in chunks)
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 def test_sections_follow_one_another_without_gap(body: str) -> None:
     sections = split_sections(body)
