@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -35,36 +35,70 @@ class ReadOnly:
 
 class RunInline(ReadOnly, RunInlineBase):
     model = Run
-    fields: ClassVar = ["question", "status", "model", "lookups", "started_at", "finished_at"]
+    fields = (
+        "question",
+        "status",
+        "model",
+        "lookups",
+        "started_at",
+        "finished_at",
+    )
     show_change_link = True
 
 
 class MessageInline(ReadOnly, MessageInlineBase):
     model = Message
-    fields: ClassVar = ["role", "text", "citations", "lookups"]
+    fields = (
+        "role",
+        "text",
+        "citations",
+        "lookups",
+    )
 
 
 @admin.register(ChatSession)
 class ChatSessionAdmin(ReadOnly, SessionAdminBase):
-    list_display: ClassVar = ["title", "user", "principal", "created_at", "updated_at"]
-    list_select_related: ClassVar = ["user"]
-    search_fields: ClassVar = ["title", "principal"]
+    list_display = (
+        "title",
+        "user",
+        "principal",
+        "created_at",
+        "updated_at",
+    )
+    list_select_related = ("user",)
+    search_fields = (
+        "title",
+        "principal",
+    )
     date_hierarchy = "created_at"
-    inlines: ClassVar = [RunInline]
+    inlines = (RunInline,)
 
 
 @admin.register(Run)
 class RunAdmin(ReadOnly, RunAdminBase):
-    list_display: ClassVar = ["question", "status", "channel", "model", "lookups", "error_code", "started_at"]
-    list_filter: ClassVar = ["status", "channel", "model"]
-    search_fields: ClassVar = ["question"]
+    list_display = (
+        "question",
+        "status",
+        "channel",
+        "model",
+        "lookups",
+        "error_code",
+        "started_at",
+    )
+    list_filter = ("status", "channel")
+    search_fields = ("question",)
     date_hierarchy = "started_at"
-    inlines: ClassVar = [MessageInline]
+    inlines = (MessageInline,)
 
 
 @admin.register(Message)
 class MessageAdmin(ReadOnly, MessageAdminBase):
-    list_display: ClassVar = ["__str__", "role", "session", "created_at"]
-    list_filter: ClassVar = ["role"]
-    list_select_related: ClassVar = ["session"]
-    search_fields: ClassVar = ["text"]
+    list_display = (
+        "__str__",
+        "role",
+        "session",
+        "created_at",
+    )
+    list_filter = ("role",)
+    list_select_related = ("session",)
+    search_fields = ("text",)

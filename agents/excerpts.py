@@ -104,7 +104,7 @@ def _score(block: str, wanted: frozenset[str]) -> float:
     """Shared terms, a little dearer in a short block than in a long one; a code is worth several words."""
     own = terms(block)
     shared = sum(4 if _is_code(term) else 1 for term in own & wanted)
-    return shared / (1 + len(own)) ** 0.25
+    return float(shared / (1 + len(own)) ** 0.25)
 
 
 def _is_code(term: str) -> bool:

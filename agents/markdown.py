@@ -23,11 +23,10 @@ from markdown_it.utils import EnvType, OptionsDict
 
 MAX_CHARS = 64_000
 """More is cut: a table of 220 KB took seconds."""
-_HIGHEST_HEADING = 3
 _CITATION = re.compile(r"\[(\d{1,2})\](?![(:])")
 _TAGS = {
-    "a", "b", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "mark", "ol", "p", "pre",
-    "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+    "a", "b", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "mark", "ol", "p",
+    "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title", "class", "aria-label", "data-cite"}, "ol": {"start"}, "span": {"class"}}
 _CLASSES = {"k-cite", "k-host"}
@@ -38,15 +37,17 @@ def render_markdown(
     *,
     citations: Mapping[int, str] | None = None,
     marked_lines: tuple[int, int] | None = None,
+    highest: int = 3,
 ) -> SafeString:
     """HTML of ``text``, safe to put on a page.
 
     ``citations`` maps a number to the address of its source: ``[1]`` becomes a link there; other numbers stay text.
+    ``highest`` is the level that the text's highest heading gets: one below the heading that it stands under.
     ``marked_lines`` (first line, line after the last; counted from 0) is set in ``<mark>``.
     """
     env: dict[str, Any] = {"citations": citations or {}}
     tokens = _parser.parse(_bounded(text), env)
-    _lower_headings(tokens)
+    _lower_headings(tokens, highest)
     _unlink_relative(tokens)
     if marked_lines:
         _mark(tokens, *marked_lines)
@@ -68,6 +69,8 @@ def _clean(html: str) -> str:
         attributes=_ATTRIBUTES,
         attribute_filter=_only_known_classes,
         url_schemes={"http", "https", "mailto"},
+        # What may scroll sideways can be reached by keyboard.
+        set_tag_attribute_values={"table": {"tabindex": "0"}},
         link_rel="noopener noreferrer nofollow",
     )
 
@@ -76,10 +79,10 @@ def _only_known_classes(_tag: str, attribute: str, value: str) -> str | None:
     return value if attribute != "class" or value in _CLASSES else None
 
 
-def _lower_headings(tokens: Sequence[Token]) -> None:
-    """The highest heading of the text becomes h3 (the page has h1 and h2), the others follow."""
+def _lower_headings(tokens: Sequence[Token], highest: int) -> None:
+    """The page has its own h1 and h2: the text's highest heading takes its place below them, the others follow."""
     levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
-    shift = _HIGHEST_HEADING - min(levels, default=1)
+    shift = highest - min(levels, default=1)
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
             token.tag = f"h{min(6, int(token.tag[1]) + shift)}"

@@ -64,14 +64,17 @@ class OpenedDocument:
     cut: bool
 
 
-def open_source(*, message_id: Any, index: int, principal: str) -> OpenedSource:
-    """The source that an own answer cites by ``index``; raises :class:`SourceNotFoundError`."""
+def open_source(*, message_id: Any, index: int, principal: str, highest: int = 3) -> OpenedSource:
+    """The source that an own answer cites by ``index``; raises :class:`SourceNotFoundError`.
+
+    ``highest``: the level of the text's highest heading on the page.
+    """
     message = Message.objects.filter(pk=message_id, session__principal=principal).first()
     citations = {int(citation["index"]): citation for citation in (message.citations if message else [])}
     citation = citations.get(index)
     if message is None or citation is None:
         raise SourceNotFoundError
-    document, html, section = _cited_text(citation)
+    document, html, section = _cited_text(citation, highest)
     following = min((number for number in citations if number > index), default=0)
     return OpenedSource(
         index=index,
@@ -79,7 +82,7 @@ def open_source(*, message_id: Any, index: int, principal: str) -> OpenedSource:
         section=section or citation["section"],
         path=citation["source"].removeprefix(PREFIX),
         level=citation.get("level"),
-        html=html if html is not None else render_markdown(citation["excerpt"]),
+        html=html if html is not None else render_markdown(citation["excerpt"], highest=highest),
         document=document,
         changed=html is None,
         next_url=reverse("source", args=[message.pk, following]) if following else "",
@@ -99,7 +102,7 @@ def open_document(*, document_id: int, section: str = "") -> OpenedDocument:
     return OpenedDocument(
         document=document,
         path=document.file_path.removeprefix(PREFIX),
-        html=render_markdown(text),
+        html=render_markdown(text, highest=2),
         sections=_links(document, sections, found),
         section=found.title if found else "",
         cut=len(text) > MAX_CHARS,
@@ -113,7 +116,7 @@ def readable_documents() -> Any:
     )
 
 
-def _cited_text(citation: dict[str, Any]) -> tuple[ApiDocument | None, SafeString | None, str]:
+def _cited_text(citation: dict[str, Any], highest: int) -> tuple[ApiDocument | None, SafeString | None, str]:
     """The document, its section with the excerpt marked (None where it is no longer there), the section's name."""
     document = readable_documents().filter(path_key=path_key(citation["source"])).first()
     body = _body(document)
@@ -127,7 +130,11 @@ def _cited_text(citation: dict[str, Any]) -> tuple[ApiDocument | None, SafeStrin
     first += _own_title(body[first:start], document.title)
     marked_from = body.count("\n", first, start)
     marked_to = marked_from + citation["excerpt"].rstrip().count("\n") + 1
-    return document, render_markdown(body[first:end], marked_lines=(marked_from, marked_to)), _name(section)
+    return (
+        document,
+        render_markdown(body[first:end], marked_lines=(marked_from, marked_to), highest=highest),
+        _name(section),
+    )
 
 
 def _section_around(sections: Sequence[Section], offset: int, cited: str) -> Section | None:

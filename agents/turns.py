@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,8 +15,6 @@ from agents.answer import GAPS
 from agents.markdown import render_markdown
 from agents.models import ChatSession, Message, Run
 from agents.notices import Notice, notice_of
-
-_LAST_PARAGRAPH = re.compile(r"(?:\A|\n\s*\n)(?P<last>[^\n][\s\S]*?)\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -103,12 +100,8 @@ def _parts(answer: Message | None) -> tuple[str, str]:
         return "", ""
     if not answer.citations:
         return "", answer.text
-    last = _LAST_PARAGRAPH.search(answer.text)
-    while last is not None and "\n\n" in last["last"]:
-        last = _LAST_PARAGRAPH.search(answer.text, last.start() + 1)
-    if last is not None and last["last"].lstrip("*> ").startswith(tuple(GAPS.values())):
-        return answer.text[: last.start()], last["last"]
-    return answer.text, ""
+    body, _blank, last = answer.text.rpartition("\n\n")
+    return (body, last) if last.lstrip("*> ").startswith(tuple(GAPS.values())) else (answer.text, "")
 
 
 def _addresses(answer: Message | None) -> dict[int, str]:

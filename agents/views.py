@@ -84,7 +84,12 @@ def delete_conversation(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def source(request: HttpRequest, message_id: UUID, index: int) -> HttpResponse:
     """A cited source: a page of its own, or its inside for the drawer."""
     try:
-        opened = open_source(message_id=message_id, index=index, principal=principal_of(request).id)
+        opened = open_source(
+            message_id=message_id,
+            index=index,
+            principal=principal_of(request).id,
+            highest=3 if _by_script(request) else 2,
+        )
     except SourceNotFoundError as unknown:
         raise Http404 from unknown
     template = "agents/source_drawer.html" if _by_script(request) else "agents/source.html"

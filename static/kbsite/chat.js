@@ -23,9 +23,12 @@ function setRunning(controller) {
   }
 }
 
-function showThread() {
+function showThread(question) {
   chat.querySelector("[data-empty]")?.remove();
   thread.hidden = dock.hidden = false;
+  if (thread.querySelector("h1")) return;
+  const heading = Object.assign(document.createElement("h1"), { className: "k-vh", textContent: question });
+  thread.prepend(heading);
 }
 
 function addPending(question) {
@@ -64,7 +67,7 @@ async function send(question, controller) {
 
 async function ask(question) {
   if (running) return;
-  showThread();
+  showThread(question);
   const controller = new AbortController();
   const turn = addPending(question);
   setRunning(controller);

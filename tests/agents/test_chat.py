@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from django.utils import translation
 
-from agents import answer as answering
-from agents.answer import MAX_QUERY, language_of, shortened
+from agents.answer import language_of, shortened
 from agents.chat import MAX_MESSAGE, QuestionRefusedError
 from agents.history import SessionNotFoundError, delete_session
 from agents.models import ChatSession, Message, Run
+from agents.recording import MAX_QUERY
+from agents.tools import call_tool
 from clients.registry import get_session_memory, get_vector_store
 from documents.models import ToolInvocation
 from retrieval.action_memory import MemoryScope
@@ -111,7 +112,7 @@ def test_the_question_is_kept_and_the_run_marked_failed_when_the_work_breaks(bob
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(answering, "call_tool", broken)
+    monkeypatch.setattr("agents.answer.call_tool", broken)
     with pytest.raises(ZeroDivisionError):
         ask("ERR_TIMEOUT", bob)
     run = Run.objects.get()
@@ -151,13 +152,13 @@ def test_an_unknown_conversation_does_not_exist(session_id: str, bob: Any) -> No
 
 def test_a_conversation_deleted_meanwhile_takes_its_answer_with_it(bob: Any, monkeypatch: Any) -> None:
     gateway_document()
-    real = answering.call_tool
+    real = call_tool
 
     def delete_first(*arguments: Any) -> Any:
         ChatSession.objects.all().delete()
         return real(*arguments)
 
-    monkeypatch.setattr(answering, "call_tool", delete_first)
+    monkeypatch.setattr("agents.answer.call_tool", delete_first)
     with pytest.raises(SessionNotFoundError):
         ask("ERR_TIMEOUT", bob)
     assert not Message.objects.exists()

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from agents.chat import ChatAnswer
 from agents.models import Message, Run
+from agents.turns import turn_of
 from clients.interfaces import Completion, LLMMessage, PartHealth
 from tests.agents.asking import ask, gateway_document, set_llm, use_model
 from tests.clients.llm_server import LLMServer, completion, llm_server
@@ -28,6 +30,10 @@ def model(settings: Any, llm_server: LLMServer) -> LLMServer:
 def prompt_of(server: LLMServer) -> list[dict[str, str]]:
     messages: list[dict[str, str]] = server.requests[-1].body["messages"]
     return messages
+
+
+def rows_of(answer: ChatAnswer) -> tuple[Run, Message]:
+    return answer.run, answer.message
 
 
 def test_a_model_answers_from_the_passages_with_citations(model: LLMServer, bob: Any) -> None:
@@ -107,6 +113,25 @@ def test_earlier_turns_go_along_without_their_numbers(model: LLMServer, bob: Any
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
     assert messages[1]["content"] == "what do I do about ERR_TIMEOUT"
     assert messages[2]["content"] == "Query the order."
+
+
+def test_what_the_passages_lack_is_set_apart_on_the_page(model: LLMServer, bob: Any) -> None:
+    gateway_document()
+    model.say("Query the order [1].\n\nNot in the knowledge base: how often the channel may be queried.")
+    turn = turn_of(*rows_of(ask("what do I do about ERR_TIMEOUT", bob)))
+    assert "Query the order" in turn.html
+    assert "Not in the knowledge base" not in turn.html
+    assert "how often the channel may be queried" in turn.gap
+    assert turn.notice is None
+
+
+def test_a_failure_is_a_red_notice_in_its_turn(model: LLMServer, bob: Any) -> None:
+    gateway_document()
+    model.json({"error": {"message": "bad key"}}, 401)
+    turn = turn_of(*rows_of(ask("what do I do about ERR_TIMEOUT", bob)))
+    assert turn.notice is not None
+    assert (turn.notice.tone, turn.notice.code) == ("red", "llm_refused_key")
+    assert turn.notice.text not in turn.html
 
 
 def test_nothing_found_needs_no_model(model: LLMServer, bob: Any) -> None:

@@ -11,7 +11,25 @@ import pytest
 
 from agents.markdown import MAX_CHARS, render_markdown
 
-KNOWN_TAGS = {"a", "b", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "mark", "ol", "p"}
+KNOWN_TAGS = {
+    "a",
+    "b",
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "em",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "mark",
+    "ol",
+    "p",
+}
 KNOWN_TAGS |= {"pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"}
 
 
