@@ -7,14 +7,16 @@ import os
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from django.core.asgi import get_asgi_application
+
+from kbsite.body_limit import Application, BodyLimit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kbsite.settings")
 # WhiteNoise hands out open files; Django reads them in a thread, as it should, and says so for each of them.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
-django_application = get_asgi_application()
+django_application = BodyLimit(cast(Application, get_asgi_application()))
 
 from kbsite.startup import StartupRefused, start_site, stop_site  # noqa: E402 (needs the app registry)
 

@@ -14,6 +14,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
+UPLOAD = "/api/v1/documents/"
 OTHERS = 2 * 1024 * 1024
 # The form around an upload's file: boundaries, headers, other fields.
 FORM_ROOM = 256 * 1024
@@ -23,7 +24,7 @@ ADMIN_FILES = 20
 
 def limit_for(path: str) -> int:
     """How many bytes a request to ``path`` may have."""
-    if path == "/api/v1/documents/":
+    if path == UPLOAD:
         return int(settings.UPLOAD_MAX_BYTES) + FORM_ROOM
     if path.startswith("/admin/"):
         return ADMIN_FILES * int(settings.UPLOAD_MAX_BYTES) + FORM_ROOM
@@ -42,7 +43,7 @@ class BodyLimit:
             return
         limit = limit_for(scope["path"])
         if _announced(scope) > limit:
-            await _refuse(send, limit)
+            await _refuse(scope, send, limit)
             return
         await self._count(scope, receive, send, limit)
 
@@ -56,7 +57,7 @@ class BodyLimit:
             received += len(message.get("body", b""))
             if received > limit and not refused:
                 refused = True
-                await _refuse(send, limit)
+                await _refuse(scope, send, limit)
             # For the application the client is gone: it drops what it has.
             return {"type": "http.disconnect"} if refused else message
 
@@ -73,14 +74,15 @@ def _announced(scope: MutableMapping[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-async def _refuse(send: Send, limit: int) -> None:
+async def _refuse(scope: MutableMapping[str, Any], send: Send, limit: int) -> None:
+    code = "file_too_large" if scope["path"] == UPLOAD else "request_too_large"
     body = json.dumps(
         {
-            "type": "urn:kbsite:problem:request_too_large",
+            "type": f"urn:kbsite:problem:{code}",
             "title": HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase,
             "status": int(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
             "detail": f"The request is larger than {limit} bytes, the most that is taken here.",
-            "code": "request_too_large",
+            "code": code,
             "errors": [],
             "request_id": "",
         }

@@ -55,7 +55,7 @@ def test_a_small_body_passes() -> None:
 def test_a_body_without_a_length_ends_at_the_limit() -> None:
     sent, read, taken = run("/api/v1/documents/", many(100_000))
     assert [message["status"] for message in sent if "status" in message] == [413]
-    assert b"request_too_large" in sent[1]["body"]
+    assert b"file_too_large" in sent[1]["body"]
     assert len(sent) == 2
     assert sum(map(len, read)) <= limit_for("/api/v1/documents/")
     assert taken < 200
