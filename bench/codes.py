@@ -18,12 +18,11 @@ from bench.site_process import ROOT, SiteProcess
 FOLDER = ROOT.parent / "shared" / "data" / "codes"
 
 
-def exact_sources(site: SiteProcess, query: str) -> set[str]:
-    """Every document that matched by keyword, as the recorded call has it: the answer itself serves one."""
+def exact_titles(site: SiteProcess, query: str) -> set[str]:
+    """The titles of all that matched by keyword, from the recorded call: the answer itself serves one of them."""
     site.lookup(query)
     _status, page = site.call("GET", "/api/v1/invocations/?page_size=1")
-    row: dict[str, Any] = page["results"][0]
-    return set(row["retrieval_details"].get("l0_sources", []))
+    return set(page["results"][0]["retrieval_details"]["l0_titles"])
 
 
 def main() -> int:
@@ -41,21 +40,22 @@ def main() -> int:
             site.start()
             site.wait_until(lambda: site.documents() == len(documents), seconds=30, what="all rows")
             report.begin()
-            _queries(site, folder, report)
+            titles = {document["id"]: document["title"] for document in documents}
+            _queries(site, folder, titles, report)
             _keywords(site, documents, report)
         finally:
             site.stop()
     return report.code()
 
 
-def _queries(site: SiteProcess, folder: Path, report: Report) -> None:
+def _queries(site: SiteProcess, folder: Path, titles: dict[str, str], report: Report) -> None:
     for file in sorted(folder.glob("queries*.jsonl")):
         queries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         right = forbidden = 0
         for query in queries:
-            found = {source.removeprefix("knowledge_base/") for source in exact_sources(site, query["text"])}
-            right += found == set(query["expected"])
-            forbidden += bool(found & set(query["forbidden"]))
+            found = exact_titles(site, query["text"])
+            right += found == {titles[name] for name in query["expected"]}
+            forbidden += bool(found & {titles[name] for name in query["forbidden"]})
         report.equal(f"{file.name}: found exactly what is named", right, len(queries))
         report.equal(f"{file.name}: queries with a forbidden document", forbidden, 0)
 
@@ -63,12 +63,12 @@ def _queries(site: SiteProcess, folder: Path, report: Report) -> None:
 def _keywords(site: SiteProcess, documents: list[dict[str, Any]], report: Report) -> None:
     alone = shared = 0
     for document in documents:
-        found = exact_sources(site, document["codes"][0])
-        own = f"knowledge_base/{document['id']}"
-        alone += found == {own}
-        shared += own in found and len(found) > 1
+        found = exact_titles(site, document["codes"][0])
+        alone += found == {document["title"]}
+        shared += document["title"] in found and len(found) > 1
     report.equal("first keyword alone finds its document only", alone, len(documents) - 4)
     report.equal("documents that share their first keyword", shared, 4)
+
 
 
 if __name__ == "__main__":

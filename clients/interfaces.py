@@ -243,7 +243,9 @@ class LLM(Protocol):
     model: str
     configured: bool
 
-    def complete(self, messages: Sequence[LLMMessage], *, temperature: float = 0.2, max_tokens: int = 1500) -> Completion:
+    def complete(
+        self, messages: Sequence[LLMMessage], *, temperature: float = 0.2, max_tokens: int = 1500
+    ) -> Completion:
         """One answer, not streamed. ``ClientError`` codes: ``llm_not_configured``, ``llm_unreachable``, ``llm_refused_key``,
         ``llm_rate_limited``, ``llm_error``, ``llm_empty``; time-outs are ``ClientTimeout``."""
         ...

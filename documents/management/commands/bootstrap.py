@@ -29,7 +29,9 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         copied = copy_sample()
         if copied:
-            self.stdout.write(f"Loaded the sample knowledge base: {copied} documents into {settings.KNOWLEDGE_BASE_PATH}")
+            self.stdout.write(
+                f"Loaded the sample knowledge base: {copied} documents into {settings.KNOWLEDGE_BASE_PATH}"
+            )
         self._first_administrator()
         address = f"http://{settings.HOST}:{settings.PORT}/"
         self.stdout.write(f"kbsite serves on {address} (Ctrl+C stops it)")
@@ -43,4 +45,6 @@ class Command(BaseCommand):
         shown = "the one in KBSITE_ADMIN_PASSWORD" if settings.ADMIN_PASSWORD else password
         self.stdout.write(f"Sign in as {settings.ADMIN_USER} with the password: {shown}")
         if not settings.ADMIN_PASSWORD:
-            self.stdout.write("(Shown this once. Another one: .venv/bin/python manage.py changepassword " + settings.ADMIN_USER + ")")
+            self.stdout.write(
+                "(Shown this once. Another one: .venv/bin/python manage.py changepassword " + settings.ADMIN_USER + ")"
+            )
