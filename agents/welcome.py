@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.core.cache import cache
 from django.db.models import Count, Max
 from django.utils.translation import get_language, gettext, ngettext
 
@@ -17,6 +18,7 @@ from agents.sources import readable_documents
 from clients.registry import get_llm, get_vector_store
 
 SAMPLES = 4
+HEALTH_SECONDS = 10
 _LOOKED_AT = 400
 # A code that people meet and want explained: ERR_TIMEOUT, E1001, HTTP-429.
 _CODE = re.compile(r"(?=.*[A-Z0-9])(?=.*[A-Z_])[A-Za-z0-9]+(?:[_\-.:][A-Za-z0-9]+)*")
@@ -69,8 +71,9 @@ def banner(held: Holdings) -> Banner | None:
     """The gravest of: no documents, vector store down, no model."""
     if not held.documents:
         return Banner("empty")
-    store = get_vector_store().health()
-    if store.status == "down":
+    # Asking a store that is gone may take seconds: not once for every page.
+    store = cache.get_or_set("store-health", lambda: get_vector_store().health(), HEALTH_SECONDS)
+    if store is not None and store.status == "down":
         return Banner("store_down", store.hint)
     if not get_llm().configured:
         return Banner("no_model")
@@ -96,17 +99,30 @@ def _fit(row: dict[str, Any]) -> tuple[bool, bool]:
 
 
 def _question(row: dict[str, Any], place: int) -> str:
-    """Codes and titles take turns, so that both ways of asking are seen."""
-    code = _code_of(row)
-    if code and place % 2 == 0:
+    """Codes and words take turns, so that both ways of asking are seen; a title serves where there is no keyword."""
+    code, word = _code_of(row), _word_of(row)
+    if code and (place % 2 == 0 or not word):
         return gettext("What does %(code)s mean") % {"code": code}
+    if word:
+        return gettext("What do the documents say about “%(keyword)s”") % {"keyword": word}
     return gettext("What does “%(title)s” say") % {"title": row["title"]}
 
 
-def _code_of(row: dict[str, Any]) -> str | None:
+def _keywords(row: dict[str, Any]) -> list[str]:
     keywords = (row["metadata"] or {}).get("keywords")
     words: Iterable[Any] = keywords if isinstance(keywords, list) else ()
-    return next((word for word in words if isinstance(word, str) and len(word) <= 40 and _is_code(word)), None)
+    return [word for word in words if isinstance(word, str) and 2 <= len(word) <= 40]
+
+
+def _code_of(row: dict[str, Any]) -> str | None:
+    return next((word for word in _keywords(row) if _is_code(word)), None)
+
+
+def _word_of(row: dict[str, Any]) -> str | None:
+    """The longest keyword in the reader's script that is no code."""
+    chinese = (get_language() or "").startswith("zh")
+    words = [word for word in _keywords(row) if bool(_HAN.search(word)) == chinese and not _is_code(word)]
+    return max(words, key=len, default=None)
 
 
 def _is_code(word: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
+from django.utils import translation
 
 from agents.models import ChatSession, Message
 from agents.welcome import sample_questions
@@ -184,9 +185,26 @@ def test_a_store_that_is_down_is_said(page: Client, monkeypatch: Any) -> None:
 def test_sample_questions_come_from_the_documents(page: Client) -> None:
     gateway_document()
     indexed(text("退款", "# 退款\n\n三天内到账。\n", "退款说明"), "refund.md", "refunds")
-    samples = {sample.question for sample in sample_questions()}
-    assert samples == {"What does ERR_TIMEOUT mean", "What does “退款说明” say"}
+    indexed(text("chargeback", "# Chargebacks\n\nAnswer within a week.\n", "Chargebacks"), "chargebacks.md", "disputes")
+    assert {sample.question for sample in sample_questions()} == {
+        "What does ERR_TIMEOUT mean",
+        "What do the documents say about “chargeback”",
+        "What does “退款说明” say",
+    }
     assert "What does ERR_TIMEOUT mean" in html_of(page.get("/"))
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_a_sample_question_made_from_a_keyword_is_answered_exactly(language: str, bob: Any) -> None:
+    gateway_document()
+    indexed(text("chargeback", "# Chargebacks\n\nAnswer within a week.\n", "Chargebacks"), "chargebacks.md", "disputes")
+    indexed(text("退款到账", "# 退款\n\n三天内到账。\n", "退款说明"), "refund.md", "refunds")
+    with translation.override(language):
+        samples = [sample.question for sample in sample_questions()]
+    made_from_keywords = [each for each in samples if not re.search("讲了什么| say$", each)]
+    assert len(made_from_keywords) == 2
+    for question in made_from_keywords:
+        assert ask(question, bob).message.lookups[0]["relevanceLevel"] == "PRECISE"
 
 
 def test_hidden_documents_give_no_samples_and_cannot_be_read(page: Client) -> None:
