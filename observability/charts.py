@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 PLOT_TOP = 34.0
 PLOT_BASE = 176.0
-"""Heights in the 212 px of ``k-chart``: the axis lies at 176, labels below; above 34 there is room for the thresholds."""
+"""Heights in the 212 px of ``k-chart``: the axis lies at 176, labels below it; thresholds are named above 34."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ REAL_CHANNELS = tuple(
 )
 
 
-class BadFilter(Exception):
+class BadFilter(Exception):  # noqa: N818 (a refusal)
     """A filter that cannot be understood: its name and what it should be."""
 
     def __init__(self, field: str, detail: str) -> None:
@@ -82,7 +82,7 @@ def _text(query: QueryDict, name: str) -> str:
 
 
 def _moment(query: QueryDict, name: str) -> datetime | None:
-    """An ISO 8601 date or time; a date is its first moment, as ``to`` its last; without an offset it is the site's time."""
+    """An ISO 8601 date or time. A date is its first moment, as ``to`` its last; without an offset, the site's time."""
     text = query.get(name, "").strip()
     if not text:
         return None

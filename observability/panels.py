@@ -65,7 +65,7 @@ def similarity(filters: Filters) -> Panel:
         slot = None if row["slot"] is None else min(int(row["slot"]), BINS - 1)
         counts[slot] = counts.get(slot, 0) + row["count"]
     slots = sorted(slot for slot in counts if slot is not None)
-    rows = [{"bin": slot / BINS, "count": counts[slot]} for slot in slots]
+    rows: Rows = [{"bin": slot / BINS, "count": counts[slot]} for slot in slots]
     if None in counts:
         rows.append({"bin": None, "count": counts[None]})
     return Panel("similarity", ("bin", "count"), rows, {"thresholds": level_thresholds(get_embedder())})

@@ -18,8 +18,8 @@ class DocumentState:
     """The row check: what a lookup must know of a document at this moment.
 
     ``servable``: enabled, published at least once, not being deleted, its file not missing. ``revision`` and
-    ``content_hash`` are the current text's, ``indexed_revision`` (0: none) and ``indexed_hash`` those of the vectors that
-    may answer.
+    ``content_hash`` are the current text's, ``indexed_revision`` (0: none) and ``indexed_hash`` those of the vectors
+    that may answer.
     """
 
     document_id: int
@@ -72,7 +72,7 @@ class DocumentSource(Protocol):
         ...
 
     def body(self, document_id: int, revision: int) -> str | None:
-        """The body (no frontmatter) of the current revision, from staging or the published file; None when it is gone."""
+        """The body (no frontmatter) of the current revision, staged or published; None when it is gone."""
         ...
 
     def sections(self, document_id: int, revision: int) -> Sequence[Section]:

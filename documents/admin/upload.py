@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from django import forms
 from django.conf import settings
@@ -29,7 +29,7 @@ class ManyFilesField(forms.FileField):
 
     widget = ManyFilesInput
 
-    def clean(self, data: Any, initial: Any = None) -> list[UploadedFile]:  # type: ignore[override]
+    def clean(self, data: Any, initial: Any = None) -> list[UploadedFile[Any]]:
         files = [file for file in (data if isinstance(data, list | tuple) else [data]) if file]
         if not files:
             raise forms.ValidationError(self.error_messages["required"], code="required")
@@ -45,7 +45,7 @@ class UploadForm(forms.Form):
         help_text=gettext_lazy("The folder that the files go to. A new name makes a new domain."),
         widget=forms.TextInput(attrs={"list": "domains", "class": "k-input", "autocomplete": "off"}),
     )
-    files = ManyFilesField(
+    uploads = ManyFilesField(
         label=gettext_lazy("Files"),
         widget=ManyFilesInput(attrs={"accept": ".md", "class": "k-input"}),
         error_messages={"required": gettext_lazy("Choose at least one .md file.")},
@@ -74,16 +74,16 @@ def limit_text() -> str:
     return size_text(settings.UPLOAD_MAX_BYTES)
 
 
-def upload_files(*, files: Sequence[UploadedFile], category: str, user: Any) -> list[UploadResult]:
+def upload_files(*, files: Sequence[UploadedFile[Any]], category: str, user: Any) -> list[UploadResult]:
     """Upload each file by itself: one that is refused does not hold up the others."""
     return [_upload_one(file=file, category=category, user=user) for file in files]
 
 
-def _upload_one(*, file: UploadedFile, category: str, user: Any) -> UploadResult:
+def _upload_one(*, file: UploadedFile[Any], category: str, user: Any) -> UploadResult:
     name = file.name or ""
     size = size_text(file.size or 0)
     try:
-        outcome = services.upload_document(file=file.file, file_name=name, category=category, user=user)
+        outcome = services.upload_document(file=cast(BinaryIO, file.file), file_name=name, category=category, user=user)
     except DocumentError as refusal:
         return UploadResult(name, size, "red", "cross", _("Not taken: %(reason)s") % {"reason": refusal.detail})
     document = outcome.document

@@ -30,7 +30,7 @@ def curator(client: Client, alice: Any) -> Client:
 
 
 def upload(client: Client, name: str = "disk.md", text: str = TEXT, category: str = "infrastructure") -> Any:
-    return client.post(ADD, {"category": category, "files": [SimpleUploadedFile(name, text.encode())]})
+    return client.post(ADD, {"category": category, "uploads": [SimpleUploadedFile(name, text.encode())]})
 
 
 def change_url(document: ApiDocument) -> str:
@@ -56,7 +56,7 @@ def test_each_file_has_its_own_result_and_a_refused_one_holds_up_no_other(curato
         SimpleUploadedFile("table.docx", b"PK\x03\x04"),
         SimpleUploadedFile("broken.md", b"---\ntitle: x\nkeywords: [A\n---\nbody\n"),
     ]
-    page = curator.post(ADD, {"category": "api", "files": files}).content.decode()
+    page = curator.post(ADD, {"category": "api", "uploads": files}).content.decode()
     assert page.count("k-prog") == 3
     assert "Not taken" in page
     assert {row.file_name for row in ApiDocument.objects.all()} == {"good.md", "broken.md"}

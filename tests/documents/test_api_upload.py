@@ -225,7 +225,11 @@ def test_unknown_fields_and_second_files_are_refused(writer: Any, knowledge_base
 
 @pytest.mark.parametrize(
     ("data", "status"),
-    [(b"PK\x03\x04" + bytes(range(256)), 400), ("text".encode("utf-32"), 400), (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", 400)],
+    [
+        (b"PK\x03\x04" + bytes(range(256)), 400),
+        ("text".encode("utf-32"), 400),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", 400),
+    ],
 )
 def test_what_is_no_text_is_refused(writer: Any, data: bytes, status: int, knowledge_base: Path) -> None:
     answer = upload(writer, text=data)

@@ -42,10 +42,12 @@ def record_many(count: int, seed: int) -> None:
 def sql(statement: str) -> dict[Any, int]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        return {value: count for value, count in cursor.fetchall()}
+        return dict(cursor.fetchall())
 
 
-@pytest.mark.parametrize(("panel", "column"), [("relevance-levels", "relevance_level"), ("dedup-reasons", "dedup_reason")])
+@pytest.mark.parametrize(
+    ("panel", "column"), [("relevance-levels", "relevance_level"), ("dedup-reasons", "dedup_reason")]
+)
 def test_a_distribution_equals_its_statement(panel: str, column: str) -> None:
     record_many(120, seed=11)
     statement = f"SELECT {column}, COUNT(*) FROM tool_invocation WHERE tool_name = 'lookup_knowledge' GROUP BY {column}"  # noqa: S608
@@ -57,7 +59,8 @@ def test_a_distribution_equals_its_statement(panel: str, column: str) -> None:
 def test_the_similarity_bins_add_up_to_the_statement_over_raw_values() -> None:
     record_many(200, seed=12)
     raw = sql(
-        "SELECT l1_top_similarity, COUNT(*) FROM tool_invocation WHERE tool_name = 'lookup_knowledge' GROUP BY l1_top_similarity"
+        "SELECT l1_top_similarity, COUNT(*) FROM tool_invocation "
+        "WHERE tool_name = 'lookup_knowledge' GROUP BY l1_top_similarity"
     )
     expected: dict[float | None, int] = {}
     for value, count in raw.items():
@@ -69,7 +72,9 @@ def test_the_similarity_bins_add_up_to_the_statement_over_raw_values() -> None:
     assert set(panel.extra["thresholds"]) == {"highly_relevant", "reference"}
 
 
-@pytest.mark.parametrize(("value", "edge"), [(0.0, 0.0), (0.049, 0.0), (0.05, 0.05), (0.15, 0.15), (0.75, 0.75), (1.0, 0.95)])
+@pytest.mark.parametrize(
+    ("value", "edge"), [(0.0, 0.0), (0.049, 0.0), (0.05, 0.05), (0.15, 0.15), (0.75, 0.75), (1.0, 0.95)]
+)
 def test_a_bin_is_named_by_its_lower_edge(value: float, edge: float) -> None:
     record(l1_top_similarity=value)
     assert PANELS["similarity"](Filters()).rows == [{"bin": edge, "count": 1}]
@@ -94,7 +99,9 @@ def test_filters_narrow_by_time_domain_channel_and_model() -> None:
     assert count("to=2026-04-12T00:00:00%2B00:00") == 0
 
 
-@pytest.mark.parametrize("query", ["from=yesterday", "to=2026-13-01", "channel=fax", "colour=red", "domain=" + "x" * 300])
+@pytest.mark.parametrize(
+    "query", ["from=yesterday", "to=2026-13-01", "channel=fax", "colour=red", "domain=" + "x" * 300]
+)
 def test_a_filter_that_cannot_be_understood_is_refused(query: str) -> None:
     with pytest.raises(BadFilter):
         read_filters(QueryDict(query))

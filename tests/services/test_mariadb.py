@@ -22,8 +22,10 @@ from documents.names import path_key
 
 def add(name):
     path = f"knowledge_base/api/{name}"
-    return ApiDocument.objects.create(file_path=path, path_key=path_key(path), file_name=name, category="api",
-        title="\\U0001F600 " + name, metadata={"keywords": ["\\u652f\\u4ed8", "\\U0001F600"]}, updated_at=timezone.now())
+    return ApiDocument.objects.create(
+        file_path=path, path_key=path_key(path), file_name=name, category="api", title="\\U0001F600 " + name,
+        metadata={"keywords": ["\\u652f\\u4ed8", "\\U0001F600"]}, updated_at=timezone.now(),
+    )
 
 names = ["caf\\u00e9.md", "cafe.md", "\\U0001F600.md", "\\U0001F680.md", "a.md"]
 for name in names:
@@ -42,7 +44,8 @@ with connection.cursor() as cursor:
     cursor.execute("SELECT DISTINCT table_collation FROM information_schema.tables WHERE table_schema = DATABASE()")
     collations = sorted(row[0] for row in cursor.fetchall())
 keywords = ApiDocument.objects.first().metadata["keywords"]
-print(json.dumps({"found": found, "emoji": emoji, "upper": upper, "twin": twin, "collations": collations, "keywords": keywords}))
+said = {"found": found, "emoji": emoji, "upper": upper, "twin": twin, "collations": collations, "keywords": keywords}
+print(json.dumps(said))
 """
 
 
@@ -55,7 +58,12 @@ def manage(mariadb_url: str, tmp_path: Path, *arguments: str) -> subprocess.Comp
         "EMBEDDER": "hashing",
     }
     return subprocess.run(
-        [sys.executable, "manage.py", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -15,7 +15,7 @@ from documents.sample import copy_sample
 
 
 class Command(BaseCommand):
-    help = "Prepares the data folder: migrates, loads the sample knowledge base on a first start, makes a first administrator."
+    help = "Prepares the data folder: tables, the sample knowledge base on a first start, a first administrator."
 
     def handle(self, *args: Any, **options: Any) -> None:
         settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         if people.filter(is_superuser=True).exists():
             return
         password = settings.ADMIN_PASSWORD or secrets.token_urlsafe(12)
-        people.create_superuser(settings.ADMIN_USER, password=password)  # type: ignore[attr-defined]
+        people.create_superuser(settings.ADMIN_USER, password=password)
         shown = "the one in KBSITE_ADMIN_PASSWORD" if settings.ADMIN_PASSWORD else password
         self.stdout.write(f"Sign in as {settings.ADMIN_USER} with the password: {shown}")
         if not settings.ADMIN_PASSWORD:
