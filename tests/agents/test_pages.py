@@ -361,3 +361,12 @@ def test_an_own_conversation_can_be_deleted(page: Client, bob: Any) -> None:
     answer = page.post(f"/chat/{session.pk}/delete/", follow=True)
     assert "The conversation is deleted." in html_of(answer)
     assert not ChatSession.objects.exists()
+
+
+def test_a_stale_form_is_told_as_a_page_of_ours(bob: Any) -> None:
+    client = Client(enforce_csrf_checks=True, headers={"Accept-Language": "en"})
+    client.force_login(bob)
+    html = html_of(client.post("/ask/", {"message": "ERR_TIMEOUT"}), status=403)
+    assert "The form went stale" in html
+    assert faults(html) == []
+    assert not ChatSession.objects.exists()
