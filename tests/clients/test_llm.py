@@ -99,7 +99,9 @@ def test_a_rate_limit_that_lasts_is_told_after_three_tries(llm_server: LLMServer
     assert len(llm_server.requests) == 3
 
 
-@pytest.mark.parametrize("asked", ["3600", email.utils.formatdate(time.time() + 3600, usegmt=True)])
+@pytest.mark.parametrize(
+    "asked", ["3600", email.utils.formatdate(time.time() + 3600, usegmt=True)], ids=["in seconds", "as a date"]
+)
 def test_a_wait_beyond_our_patience_is_not_begun(llm_server: LLMServer, llm: OpenAILLM, asked: str) -> None:
     llm_server.json({"error": {"message": "come back later"}}, 429, retry_after=asked)
     assert failure(llm).code == "llm_rate_limited"
