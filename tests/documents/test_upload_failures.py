@@ -12,6 +12,7 @@ import pytest
 from django.db import DatabaseError
 
 from documents import publishing, storage, uploads
+from documents.disk_changes import absorb, hide
 from documents.errors import DocumentError
 from documents.models import ApiDocument
 from documents.scan import scan
@@ -158,6 +159,18 @@ def test_a_scan_between_commit_and_publication_does_not_revert_the_upload(
     document.refresh_from_db()
     assert (document.revision, document.content_hash) == (2, storage.content_hash(NEW.encode()))
     assert (knowledge_base / "payment" / "timeouts.md").read_bytes() == NEW.encode()
+
+
+def test_the_former_bytes_are_no_edit_while_a_revision_waits_to_be_published(
+    knowledge_base: Path, monkeypatch: Any
+) -> None:
+    document = upload(OLD).document
+    monkeypatch.setattr(uploads, "_publish_or_withdraw", lambda *_args, **_kwargs: None)
+    upload(NEW)
+    assert absorb(document.pk) == ""
+    assert not hide(document.pk)
+    document.refresh_from_db()
+    assert (document.revision, document.content_hash) == (2, storage.content_hash(NEW.encode()))
 
 
 def test_a_crash_after_the_rename_of_a_publication_is_seen_and_its_history_kept(

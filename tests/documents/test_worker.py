@@ -13,6 +13,7 @@ from django.db import OperationalError
 
 from clients.interfaces import ClientError
 from clients.registry import get_embedder, get_vector_store
+from documents import tasks
 from documents import worker as worker_module
 from documents.deletion import mark_deleting
 from documents.jobs import claim_next
@@ -238,3 +239,11 @@ def test_a_broker_that_is_down_leaves_the_row(
     run_due_jobs()
     document.refresh_from_db()
     assert document.status == "INDEXED"
+
+
+def test_the_celery_doors_do_the_same_jobs(knowledge_base: Path) -> None:
+    (knowledge_base / "a.md").write_text(text())
+    assert "1 new" in tasks.scan_folder()
+    assert tasks.run_due() == 1
+    assert ApiDocument.objects.get().status == "INDEXED"
+    assert tasks.prune_history() == 0
