@@ -83,7 +83,6 @@ INSTALLED_APPS = [
     "csp",
     "rest_framework",
     "rest_framework_api_key",
-    "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "documents",

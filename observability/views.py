@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, QueryDict
@@ -15,12 +13,12 @@ from documents.access import require_scope
 from documents.models import KnowledgeDomain, ToolInvocation
 from documents.problem_details import problem
 from observability.charts import bar_chart, histogram
+from observability.csv_text import csv_text
 from observability.filters import REAL_CHANNELS, BadFilter, Filters, read_filters
 from observability.panels import BINS, PANELS, Panel
 
 RECENT = 20
 LEVEL_TONES = {"PRECISE": "pine", "HIGHLY_RELEVANT": "blue", "REFERENCE": "ochre", "DEDUPED": "plum"}
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _panel(request: HttpRequest, name: str) -> Panel | HttpResponseBase:
@@ -50,20 +48,10 @@ def panel_csv(request: HttpRequest, name: str) -> HttpResponseBase:
     panel = _panel(request, name)
     if not isinstance(panel, Panel):
         return panel
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(panel.columns)
-    writer.writerows([_cell(row[column]) for column in panel.columns] for row in panel.rows)
-    response = HttpResponse("\ufeff" + text.getvalue(), content_type="text/csv; charset=utf-8")
+    text = csv_text(panel.columns, ([row[column] for column in panel.columns] for row in panel.rows))
+    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{panel.name}.csv"'
     return response
-
-
-def _cell(value: Any) -> Any:
-    """A cell that a spreadsheet would run as a formula gets an apostrophe in front."""
-    if value is None:
-        return ""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
 @require_scope("ops")
