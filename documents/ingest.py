@@ -51,8 +51,17 @@ class Indexed:
     seconds: float
 
 
-def index_claimed(job: Claim, embedder: IndexingEmbedder, on_progress: OnProgress | None = None) -> Indexed | None:
-    """Index a document whose lease this job holds. None where it failed (the row says why) or was overtaken."""
+def index_claimed(
+    job: Claim,
+    embedder: IndexingEmbedder,
+    on_progress: OnProgress | None = None,
+    *,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Indexed | None:
+    """Index a document whose lease this job holds. None where it failed (the row says why) or was overtaken.
+
+    A fault while ``stopping()`` is the stop's own (the embedding processes are gone): the lease is given back.
+    """
     began = time.monotonic()
     try:
         chunks = _chunks_of(job)
@@ -66,6 +75,9 @@ def index_claimed(job: Claim, embedder: IndexingEmbedder, on_progress: OnProgres
         return None
     except Exception as fault:
         # Degradation point: whatever one document does, the row says so and the worker goes on to the next.
+        if stopping():
+            give_back(job)
+            return None
         if not isinstance(fault, ClientError | DocumentError | OSError):
             log.exception("%s: indexing failed unexpectedly", job.file_path)
         fail(job, fault)

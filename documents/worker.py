@@ -169,7 +169,12 @@ class EmbeddedWorker:
             return False
         self._current[job.document_id] = DocumentProgress(job.document_id, job.file_path, 0, 0)
         try:
-            index_claimed(job, self._indexing_embedder(), lambda done, total: self._note(job, done, total))
+            index_claimed(
+                job,
+                self._indexing_embedder(),
+                lambda done, total: self._note(job, done, total),
+                stopping=self._stop.is_set,
+            )
         finally:
             self._current.pop(job.document_id, None)
         return True

@@ -170,6 +170,12 @@ CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", "")
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True
+# A message is only a wake-up: what one lost is taken by the sweep.
+CELERY_BEAT_SCHEDULE = {
+    "due jobs": {"task": "documents.run_due_jobs", "schedule": 60.0},
+    "folder": {"task": "documents.scan", "schedule": 300.0},
+    "history": {"task": "documents.prune_history", "schedule": 3600.0},
+}
 EMBEDDED_WORKER = not CELERY_BROKER_URL
 
 # ---- Knowledge base --------------------------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ def _warm_up() -> None:
     try:
         get_keyword_index().refresh()
         if settings.EMBEDDED_WORKER:
+            get_worker().start()  # first: a scan that the database or the disk cuts short must not leave a site without it
             scan()
-            get_worker().start()
         with contextlib.suppress(ClientError):  # /readyz names it, and the worker tries again
             get_vector_store().open()
     finally:

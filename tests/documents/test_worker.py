@@ -121,9 +121,7 @@ class Gate:
         monkeypatch.setattr(get_embedder(), "embed_documents", embed)
 
 
-def test_the_progress_shows_what_is_in_hand(
-    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
-) -> None:
+def test_the_progress_shows_what_is_in_hand(knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any) -> None:
     indexed("already there\n", "done.md")
     gate = Gate(monkeypatch)
     document = upload(text()).document
@@ -138,9 +136,7 @@ def test_the_progress_shows_what_is_in_hand(
     assert progress_of().indexed == 2
 
 
-def test_stopping_gives_work_in_hand_back(
-    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any
-) -> None:
+def test_stopping_gives_work_in_hand_back(knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: Any) -> None:
     gate = Gate(monkeypatch)
     document = upload(text()).document
     worker.start()
@@ -171,9 +167,7 @@ def test_a_deletion_during_the_embedding_leaves_nothing(
     assert not ApiDocument.objects.exists()
 
 
-def test_work_that_a_dead_process_held_begins_again_at_the_start(
-    knowledge_base: Path, worker: EmbeddedWorker
-) -> None:
+def test_work_that_a_dead_process_held_begins_again_at_the_start(knowledge_base: Path, worker: EmbeddedWorker) -> None:
     document = upload(text()).document
     from_long_ahead = "2099-01-01T00:00:00Z"
     ApiDocument.objects.update(status="INDEXING", lease_owner="1-gone", lease_expires_at=from_long_ahead, attempts=1)
@@ -247,3 +241,28 @@ def test_the_celery_doors_do_the_same_jobs(knowledge_base: Path) -> None:
     assert tasks.run_due() == 1
     assert ApiDocument.objects.get().status == "INDEXED"
     assert tasks.prune_history() == 0
+
+
+def test_a_stop_that_ends_the_embedding_processes_fails_no_document(
+    knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    class EndedByTheStop:
+        """An embedder whose processes end when the worker is stopped, in the middle of a document."""
+
+        def embed_documents(self, texts: Any, *, on_done: Any = None) -> Any:
+            asked.set()
+            until(worker._stop.is_set)
+            raise ClientError("The embedding processes are stopped", code="embedder_unavailable", retryable=True)
+
+        def close(self) -> None:
+            """Nothing is held."""
+
+    monkeypatch.setattr(worker_module, "make_indexing_embedder", lambda *_: EndedByTheStop())
+    document = upload(text()).document
+    worker.start()
+    until(asked.is_set)
+    worker.stop(timeout=PATIENCE)
+    document.refresh_from_db()
+    assert (document.status, document.status_reason, document.attempts) == ("PENDING", "", 0)
