@@ -23,6 +23,8 @@ from markdown_it.utils import EnvType, OptionsDict
 
 MAX_CHARS = 64_000
 """More is cut: a table of 220 KB took seconds."""
+# A NUL is shown as what it is, a hole in the text (CommonMark); no other control character reaches a page.
+_CONTROLS = {code: None for code in (*range(1, 9), *range(14, 32), *range(127, 160))} | {0: "\ufffd", 11: " ", 12: " "}
 _CITATION = re.compile(r"\[(\d{1,2})\](?![(:])")
 _TAGS = {
     "a", "b", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "mark", "ol", "p",
@@ -56,7 +58,7 @@ def render_markdown(
 
 
 def _bounded(text: str) -> str:
-    text = text.replace("\x00", "\ufffd")
+    text = text.translate(_CONTROLS)
     if len(text) <= MAX_CHARS:
         return text
     return text[:MAX_CHARS] + "\n\n" + gettext("(Cut here: the rest is too long to show on a page.)")

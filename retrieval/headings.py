@@ -25,6 +25,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,300}>")
 _ANCHOR = re.compile(r"[ \t]*\{[#.:][^{}]{0,300}\}[ \t]*\Z")
 _MARKS = re.compile(r"(?<!\\)(?:`+|\*{1,3}|~~|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w))")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # the others are white space
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,11 @@ def code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def plain_title(raw: str) -> str:
-    """A heading's text without links, emphasis, code marks, HTML tags and ``{#anchor}``; at most 300 characters."""
-    raw = _ANCHOR.sub("", raw[: 4 * MAX_TITLE])
+    """A heading's text without links, emphasis, code marks, HTML tags, ``{#anchor}`` and control characters.
+
+    At most 300 characters.
+    """
+    raw = _ANCHOR.sub("", _CONTROL.sub("", raw[: 4 * MAX_TITLE]))
     raw = _LINK.sub(lambda match: match["text"], raw)
     raw = _ESCAPE.sub(r"\1", _MARKS.sub("", _TAG.sub("", raw)))
     return " ".join(raw.split())[:MAX_TITLE].rstrip()
