@@ -87,7 +87,12 @@ class WaitQuery(StrictSerializer):
 
 
 class UploadForm(StrictSerializer):
-    file = serializers.FileField(allow_empty_file=True, help_text=_("One Markdown file."))
+    file = serializers.FileField(
+        allow_empty_file=True,
+        help_text=_("One Markdown file."),
+        # Also where the name is in another encoding: then its part of the form cannot be read.
+        error_messages={"required": _("No file arrived: send it as the part “file”, with its name in UTF-8.")},
+    )
     category = StrictCharField(help_text=_("The domain: the folder that the file goes into."))
 
 
