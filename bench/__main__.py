@@ -8,8 +8,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = (["bench.keyword_index"], ["bench.codes"], ["bench.site"])
-QUICK = (["bench.keyword_index"], ["bench.codes"], ["bench.site", "--documents", "24"])
+ALL = (["bench.keyword_index"], ["bench.codes"], ["bench.wild"], ["bench.site"])
+QUICK = (["bench.keyword_index"], ["bench.codes"], ["bench.wild"], ["bench.site", "--documents", "24"])
 
 
 def main() -> int:
