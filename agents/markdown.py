@@ -24,7 +24,10 @@ from markdown_it.utils import EnvType, OptionsDict
 MAX_CHARS = 64_000
 """More is cut: a table of 220 KB took seconds."""
 # A NUL is shown as what it is, a hole in the text (CommonMark); no other control character reaches a page.
-_CONTROLS = {code: None for code in (*range(1, 9), *range(14, 32), *range(127, 160))} | {0: "\ufffd", 11: " ", 12: " "}
+_CONTROLS: dict[int, str | None] = {
+    **dict.fromkeys((*range(1, 9), *range(14, 32), *range(127, 160))),
+    **{0: "\ufffd", 11: " ", 12: " ", 0x85: " "},
+}
 _CITATION = re.compile(r"\[(\d{1,2})\](?![(:])")
 _TAGS = {
     "a", "b", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "mark", "ol", "p",
