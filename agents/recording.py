@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from agents.registry import ToolError
 from documents.models import ToolInvocation, ToolInvocationDocument
@@ -69,6 +69,9 @@ def record_call(
             row.save()
             served = outcome.served if outcome is not None else ()
             ToolInvocationDocument.objects.bulk_create(_served(row, document) for document in served)
+    except DatabaseError as fault:  # degradation point "recording": a database that is away is said in one line
+        log.error("the call of %s was not recorded, the database does not answer: %s", _text(tool_name, 64), fault)
+        return None
     except Exception:  # degradation point "recording": it never breaks a lookup
         log.exception("the call of %s was not recorded", _text(tool_name, 64))
         return None

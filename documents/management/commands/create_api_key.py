@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 from django.utils import timezone
 
 from documents.access import SCOPES
@@ -35,9 +36,12 @@ class Command(BaseCommand):
         if not 0 < len(name) <= MAX_NAME:
             raise CommandError(f"The name must have 1 to {MAX_NAME} characters.")
         scopes = list(dict.fromkeys(options["scope"] or ["read"]))
-        key, text = ApiKey.objects.create_key(
-            name=name, scopes=" ".join(scopes), expiry_date=_expiry(options["days"]), user=_person(options["user"])
-        )
+        try:
+            key, text = ApiKey.objects.create_key(
+                name=name, scopes=" ".join(scopes), expiry_date=_expiry(options["days"]), user=_person(options["user"])
+            )
+        except DatabaseError as fault:
+            raise CommandError(f"The database does not answer ({fault}); try manage.py migrate, or doctor.") from fault
         until = f"until {key.expiry_date:%Y-%m-%d}" if key.expiry_date else "without an end"
         self.stdout.write(f"API key “{name}” ({', '.join(scopes)}; {until}). Keep it now: it is not shown again.")
         self.stdout.write("Send it as: Authorization: Bearer <key>")
