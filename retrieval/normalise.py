@@ -29,6 +29,7 @@ _CJK_RANGES = (
     (0xF900, 0xFAFF),
     (0xFF66, 0xFFDC),  # half width Kana and Hangul
     (0x1AFF0, 0x1B16F),  # further Kana
+    (0x1D372, 0x1D376),  # tally marks
     (0x20000, 0x323AF),  # Han, extensions B and later
 )
 _CJK_FIRST = tuple(first for first, _ in _CJK_RANGES)

@@ -29,13 +29,15 @@ def test_the_example_lists_every_variable_that_the_settings_read_and_no_other() 
 
 
 def test_no_other_module_reads_the_environment() -> None:
-    readers = [
+    reading = re.compile(r"os\.environ\.get\(|os\.getenv\(|os\.environ\[[^\]]+\](?!\s*=[^=])")
+    readers = {
         path.relative_to(ROOT).as_posix()
         for app in ("kbsite", "clients", "retrieval", "documents", "agents", "observability")
         for path in (ROOT / app).rglob("*.py")
-        if re.search(r"os\.(environ\[|environ\.get|getenv)", path.read_text(encoding="utf-8"))
-    ]
-    assert readers == []
+        if reading.search(path.read_text(encoding="utf-8"))
+    }
+    # It hides variables from a library that reads them at import, and puts them back.
+    assert readers == {"clients/milvus_sdk.py"}
 
 
 def run_settings(**variables: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,24 @@ from collections.abc import Callable, Iterable, Sequence
 
 from retrieval.keyword_index import KeywordEntry
 
-LETTERS_OF_CJK = ("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO")
+LETTERS_OF_CJK = (
+    "CJK UNIFIED",
+    "CJK COMPATIBILITY IDEOGRAPH",
+    "HIRAGANA",
+    "HENTAIGANA",
+    "KATAKANA",
+    "HANGUL",
+    "BOPOMOFO",
+)
+# Written among them as letters are: 々 〆 〇 〻 〼, the old numerals, the repeat marks.
+SIGNS_OF_CJK = (
+    "COMBINING KATAKANA-HIRAGANA",
+    "IDEOGRAPHIC",
+    "HANGZHOU NUMERAL",
+    "VERTICAL KANA",
+    "VERTICAL IDEOGRAPHIC",
+    "MASU MARK",
+)
 Span = tuple[int, int]
 
 
@@ -27,7 +44,9 @@ def normal(text: str) -> str:
 
 def cjk(character: str) -> bool:
     name = unicodedata.name(character, "")
-    return name.startswith(LETTERS_OF_CJK) and unicodedata.category(character)[0] in "LM"
+    if name.startswith("CJK RADICAL"):
+        return True
+    return name.startswith(LETTERS_OF_CJK + SIGNS_OF_CJK) and unicodedata.category(character)[0] in "LNM"
 
 
 def binds(character: str) -> bool:

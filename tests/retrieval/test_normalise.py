@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from retrieval.normalise import has_cjk, is_cjk, is_word, normalise, word_flags
+from tests.retrieval import literal_keyword_rules as literal
 
 
 @pytest.mark.parametrize(
@@ -62,3 +65,10 @@ def test_flags_say_for_each_character_whether_it_binds() -> None:
     assert word_flags("é支_") == bytes([1, 0, 1, 0])
     assert word_flags("é支_", underscore=False) == bytes([1, 0, 0, 0])
     assert word_flags("") == b"\0"
+
+
+def test_every_character_is_of_the_kind_that_its_name_says() -> None:
+    assigned = (chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in {"Cn", "Cs", "Co"})
+    folded = {one for character in assigned for one in unicodedata.normalize("NFKC", character).casefold()}
+    assert {one for one in folded if is_cjk(one) != literal.cjk(one)} == set()
+    assert {one for one in folded if is_word(one) != literal.binds(one)} == set()
