@@ -10,13 +10,14 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
 from clients.context import request_id
 from documents.problem_details import API_PREFIXES, problem
-from kbsite.problems import problem_of
+from kbsite.problems import bad_request, problem_of
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 GetResponse = Callable[[HttpRequest], Any]
@@ -87,6 +88,9 @@ class AnswerMiddleware(_Middleware):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """An error of a plain Django view under ``/api/``; unforeseen ones go on to Django."""
+        if isinstance(exception, OverflowError) and request.path.startswith("/admin/"):
+            # A filter of the admin for a moment before the first or behind the last one there is in UTC.
+            return bad_request(request, BadRequest())
         known = problem_of(exception) if request.path.startswith(API_PREFIXES) else None
         return known.response() if known is not None else None
 

@@ -88,14 +88,14 @@ def _moment(query: QueryDict, name: str) -> datetime | None:
         return None
     try:
         day = parse_date(text)
-        moment = parse_datetime(text.replace(" ", "+")) if day is None else None
-    except ValueError:
-        day = moment = None
-    if day is not None:
-        return _start_of(date.fromordinal(day.toordinal() + 1) if name == "to" else day)
-    if moment is None:
-        raise BadFilter(name, _("An ISO 8601 date or time, such as 2026-04-12 or 2026-04-12T09:30:00Z."))
-    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
+        if day is not None:
+            return _start_of(date.fromordinal(day.toordinal() + 1) if name == "to" else day)
+        moment = parse_datetime(text.replace(" ", "+"))
+        if moment is not None:
+            return (moment if timezone.is_aware(moment) else timezone.make_aware(moment)).astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day, or none before or behind it in UTC
+        pass
+    raise BadFilter(name, _("An ISO 8601 date or time, such as 2026-04-12 or 2026-04-12T09:30:00Z."))
 
 
 def _start_of(day: date) -> datetime:
