@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from django.test.client import BOUNDARY
+
 from bench.site_process import SiteProcess
-from tests.flows.bad_inputs_world import BOUNDARY, raw_form
+from tests.flows.bad_inputs_world import raw_form
 
 WireCheck = Callable[[SiteProcess], None]
 MEGABYTE = 1024 * 1024

@@ -106,7 +106,7 @@ def world(
     alice: Any,
     bob: Any,
     charlie: Any,
-) -> Iterator[World]:
+) -> World:
     cache.clear()
     spool = tmp_path / "spool"
     spool.mkdir()
