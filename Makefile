@@ -64,7 +64,7 @@ schema: $(VENV)/.dev ## docs/openapi.yaml anew
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 
 messages: $(VENV)/.dev ## compiled translations anew
-	$(BIN)/pybabel compile -q -d locale -D django
+	$(BIN)/pybabel -q compile -d locale -D django
 
 format: $(VENV)/.dev ## the code's form
 	$(BIN)/ruff check --fix .

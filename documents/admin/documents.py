@@ -264,8 +264,9 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """A document that is refused while it is saved is said so on the page, not as an error page."""
+        context = {"show_save_and_add_another": False, **(extra_context or {})}
         try:
-            return super().change_view(request, object_id, form_url, extra_context)
+            return super().change_view(request, object_id, form_url, context)
         except DocumentError as refusal:
             self.message_user(request, refusal.detail, messages.ERROR)
             return HttpResponseRedirect(reverse("admin:documents_apidocument_change", args=[unquote(object_id)]))

@@ -30,6 +30,9 @@ class ApiKeyForm(forms.ModelForm[ApiKey]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["scopes"] = (self.instance.scopes or "read").split()
+        parts = getattr(self.fields.get("expiry_date"), "widget", None)
+        for part, name in zip(getattr(parts, "widgets", []), (_("Date"), _("Time")), strict=False):
+            part.attrs["aria-label"] = name  # the admin's two boxes have no label of their own
 
     def clean_scopes(self) -> str:
         return " ".join(self.cleaned_data["scopes"])
