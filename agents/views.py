@@ -139,11 +139,11 @@ def _refused(request: HttpRequest, detail: str, *, code: str, status: int) -> Ht
     """For the script a problem, for a form the page again with what was typed."""
     if _by_script(request):
         return JsonResponse({"code": code, "detail": detail, "status": status}, status=status)
-    session_id = request.POST.get("session_id")
     draft = request.POST.get("message", "")[: 2 * MAX_MESSAGE]
-    if not session_id:
+    try:
+        session = own_session(session_id=request.POST.get("session_id", ""), principal=principal_of(request).id)
+    except SessionNotFoundError:  # a first question, or a conversation that is gone
         return _chat_page(request, status=status, draft=draft, refusal=detail)
-    session = own_session(session_id=session_id, principal=principal_of(request).id)
     return _chat_page(request, status=status, draft=draft, refusal=detail, session=session, turns=turns_of(session))
 
 

@@ -130,7 +130,7 @@ def internal(view: InternalView) -> Callable[[HttpRequest], HttpResponse]:
             return HttpResponseNotAllowed(["POST"])
         try:
             payload = _as_object(request.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return problem(status=HTTPStatus.BAD_REQUEST, code="parse_error", detail="The body is not a JSON object.")
         return JsonResponse(view(payload), json_dumps_params={"ensure_ascii": False})
 

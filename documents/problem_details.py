@@ -28,9 +28,9 @@ def problem(
         "type": f"urn:kbsite:problem:{code}",
         "title": _title(status),
         "status": int(status),
-        "detail": detail,
+        "detail": _whole(detail),
         "code": code,
-        "errors": [dict(error) for error in errors],
+        "errors": [{name: _whole(text) for name, text in error.items()} for error in errors],
         "request_id": request_id.get(),
     }
     return JsonResponse(
@@ -45,6 +45,11 @@ def problem(
 def wants_problem(request: HttpRequest) -> bool:
     """Whether this request comes from a program: an address for programs, or a key in its header."""
     return request.path.startswith(API_PREFIXES) or "HTTP_AUTHORIZATION" in request.META
+
+
+def _whole(text: str) -> str:
+    """The text as UTF-8 can hold it: a caller's field name may have half a character in it."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _title(status: int) -> str:
