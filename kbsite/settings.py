@@ -251,7 +251,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["documents.access.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["documents.parsers.BoundedJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "kbsite.schema.OperationSchema",
     "EXCEPTION_HANDLER": "kbsite.problems.exception_handler",
     "DEFAULT_THROTTLE_RATES": {"lookup": "1200/min", "chat": "60/min", "upload": "600/min"},
