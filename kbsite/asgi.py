@@ -9,16 +9,19 @@ import warnings
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, cast
 
-from django.core.asgi import get_asgi_application
+import django
 
 from kbsite.body_limit import Application, BodyLimit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kbsite.settings")
 # WhiteNoise hands out open files; Django reads them in a thread, as it should, and says so for each of them.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
-django_application = BodyLimit(cast(Application, get_asgi_application()))
+django.setup()
 
-from kbsite.startup import StartupRefused, start_site, stop_site  # noqa: E402 (needs the app registry)
+from kbsite.handler import ThreadedHandler  # noqa: E402 (needs the app registry)
+from kbsite.startup import StartupRefused, start_site, stop_site  # noqa: E402 (as above)
+
+django_application = BodyLimit(cast(Application, ThreadedHandler()))
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

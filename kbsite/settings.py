@@ -152,7 +152,8 @@ elif _database["ENGINE"].endswith("mysql"):
         "isolation_level": "read committed",
     }
     _database["TEST"] = {"CHARSET": "utf8mb4", "COLLATION": "utf8mb4_bin"}
-    _database.setdefault("CONN_MAX_AGE", 60)
+_database["CONN_MAX_AGE"] = 60  # threads that answer requests live on, and keep their connection for a while
+_database["CONN_HEALTH_CHECKS"] = True
 DATABASES = {"default": _database}
 
 # ---- Redis and the cache ---------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def _warm_up() -> None:
     try:
         get_keyword_index().refresh()
         if settings.EMBEDDED_WORKER:
-            get_worker().start()  # first: a scan that the database or the disk cuts short must not leave a site without it
+            get_worker().start()  # first: a scan that is cut short must not leave the site without it
             scan()
         with contextlib.suppress(ClientError):  # /readyz names it, and the worker tries again
             get_vector_store().open()
