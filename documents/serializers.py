@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any, ClassVar
 
 from django.http import QueryDict
@@ -50,6 +51,17 @@ class StrictBooleanField(serializers.BooleanField):
         return data
 
 
+class MomentField(serializers.DateTimeField):
+    """A date and time that exists in UTC too: the databases keep nothing else."""
+
+    def to_internal_value(self, value: Any) -> Any:
+        moment = super().to_internal_value(value)
+        try:
+            return moment.astimezone(UTC)
+        except OverflowError:
+            self.fail("overflow")
+
+
 def read_query(serializer: type[serializers.Serializer[Any]], query: QueryDict) -> dict[str, Any]:
     """A validated query string. An empty value counts as absent; raises ``ValidationError``."""
     given = {name: query[name] for name in query if query[name] != ""}
@@ -76,7 +88,7 @@ class DocumentListQuery(PageQuery):
     status = serializers.ChoiceField(required=False, choices=ApiDocument.Status.choices)
     search = StrictCharField(required=False, max_length=200, help_text=_("Part of the title or of the path."))
     enabled = serializers.BooleanField(required=False)
-    updated_since = serializers.DateTimeField(required=False)
+    updated_since = MomentField(required=False)
     ordering = serializers.ChoiceField(required=False, default="id", choices=ORDERINGS)
 
 

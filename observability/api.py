@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from documents.models import ToolInvocation, ToolInvocationDocument
-from documents.serializers import StrictCharField, StrictSerializer, read_query
+from documents.serializers import MomentField, StrictCharField, StrictSerializer, read_query
 from observability.csv_text import csv_text
 
 MAX_PAGE_SIZE = 1_000
@@ -73,8 +73,8 @@ class InvocationSerializer(serializers.ModelSerializer[ToolInvocation]):
 
 
 class InvocationQuery(StrictSerializer):
-    since = serializers.DateTimeField(required=False)
-    until = serializers.DateTimeField(required=False)
+    since = MomentField(required=False)
+    until = MomentField(required=False)
     session_id = StrictCharField(required=False, max_length=128)
     run_id = StrictCharField(required=False, max_length=64)
     level = serializers.ChoiceField(required=False, choices=LEVELS)
