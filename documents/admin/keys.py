@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from rest_framework_api_key.admin import APIKeyModelAdmin
 
@@ -26,6 +28,7 @@ class ApiKeyForm(forms.ModelForm[ApiKey]):
     class Meta:
         model = ApiKey
         fields = ["name", "scopes", "user", "expiry_date", "revoked"]
+        labels: ClassVar = {"name": _("name"), "expiry_date": _("expires"), "revoked": _("revoked")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -36,6 +39,16 @@ class ApiKeyForm(forms.ModelForm[ApiKey]):
 
     def clean_scopes(self) -> str:
         return " ".join(self.cleaned_data["scopes"])
+
+
+def _column(field: str, label: Any, *, boolean: bool = False) -> Any:
+    """A column of the list under a name of ours: the library's fields have none that could be translated."""
+
+    @admin.display(description=label, ordering=field, boolean=boolean)
+    def column(row: ApiKey) -> Any:
+        return getattr(row, field)
+
+    return column
 
 
 class ApiKeyAdmin(APIKeyModelAdmin):
@@ -49,3 +62,16 @@ class ApiKeyAdmin(APIKeyModelAdmin):
     search_fields = ("name", "prefix", "user__username")  # type: ignore[assignment]
     list_select_related = ("user",)
     autocomplete_fields = ("user",)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any = None, change: bool = False) -> None:
+        """A new key is shown once, in the words of the reader's language."""
+        if obj.pk:
+            obj.save()
+            return
+        key = ApiKey.objects.assign_key(obj)
+        obj.save()
+        shown = _("The key “%(name)s” is %(key)s – keep it now: it is not shown again.") % {
+            "name": obj.name,
+            "key": key,
+        }
+        messages.add_message(request, messages.WARNING, shown)

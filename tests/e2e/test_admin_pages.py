@@ -59,6 +59,7 @@ def test_a_curator_signs_in_and_uploads_two_files_at_once(open_page: Opens, alic
     document = ApiDocument.objects.get()
     page.get_by_role("link", name="To the list of documents").click()
     row = page.locator("#result_list tbody tr")
+    row.wait_for()
     assert row.count() == 1
     assert "Payment time-outs" in row.inner_text()
     assert "Waiting" in row.inner_text()
@@ -157,6 +158,15 @@ def test_the_pages_speak_chinese(open_page: Opens, alice: Any, documents: list[A
         assert not re.search("Saved|Not taken|Nothing changed", line)
 
 
+def test_a_key_is_shown_once_in_chinese(open_page: Opens, alice: Any) -> None:
+    page = open_page(alice, "/admin/documents/apikey/add/", language="zh-CN")
+    assert not re.search("Name|Expires|Revoked|free-form", page.locator("#content").inner_text())
+    page.get_by_label("名称").fill("ci")
+    page.get_by_role("button", name="保存", exact=True).click()
+    page.locator(".messagelist .warning").get_by_text("密钥“ci”").wait_for()
+    assert "Prefix" not in page.locator("#result_list").inner_text()
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
@@ -174,7 +184,20 @@ def test_no_page_scrolls_sideways_and_each_has_its_basics(
         assert page.locator("html").get_attribute("lang") == ("en" if language == "en-GB" else "zh-hans")
         assert page.title().endswith(" · kbsite")
         assert unlabelled(page) == [], path
+        assert outside(page) == [], path
         assert page.get_by_role("link", name=re.compile("^(Dashboards|看板)$")).first.is_visible(), path
+
+
+def outside(page: Any) -> list[str]:
+    """Fields of a form that reach beyond its frame, where one cannot see their end."""
+    found = page.evaluate(
+        """() => [...document.querySelectorAll(".module .form-row :is(input, select, textarea, .select2)")]
+            .filter((field) => field.checkVisibility() && !field.matches(".select2-hidden-accessible"))
+            .filter((field) => field.getBoundingClientRect().right
+                > field.closest(".module").getBoundingClientRect().right)
+            .map((field) => field.id || field.className)"""
+    )
+    return list(found)
 
 
 def unlabelled(page: Any) -> list[str]:
