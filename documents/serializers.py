@@ -55,9 +55,8 @@ class MomentField(serializers.DateTimeField):
     """A date and time that exists in UTC too: the databases keep nothing else."""
 
     def to_internal_value(self, value: Any) -> Any:
-        moment = super().to_internal_value(value)
         try:
-            return moment.astimezone(UTC)
+            return super().to_internal_value(value).astimezone(UTC)
         except OverflowError:
             self.fail("overflow")
 
