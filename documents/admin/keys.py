@@ -57,7 +57,15 @@ class ApiKeyAdmin(APIKeyModelAdmin):
     model = ApiKey
     form = ApiKeyForm
     # The library types its lists by their own lengths.
-    list_display = ("name", "prefix", "scopes", "user", "created", "expiry_date", "revoked")  # type: ignore[assignment]
+    list_display = (  # type: ignore[assignment]
+        _column("name", _("name")),
+        _column("prefix", _("prefix")),
+        "scopes",
+        "user",
+        _column("created", _("created")),
+        _column("expiry_date", _("expires")),
+        _column("revoked", _("revoked"), boolean=True),
+    )
     list_filter = ("revoked", "created")  # type: ignore[assignment]
     search_fields = ("name", "prefix", "user__username")  # type: ignore[assignment]
     list_select_related = ("user",)
