@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
 
 def everywhere(world: World, given: str) -> None:
-    """The input in a body, a title and a question: answer, citation, document, admin, dashboard, in both languages."""
+    """The input in a body, a title and a question: answer, citation, document, admin, dashboard."""
     title = " ".join(given.split()).replace("'", "''")[:300]
     data = f"---\ntitle: '{title}'\nkeywords: [TRAP_1X]\n---\n# Trap\n\nTRAP_1X line.\n\n{given}\n\nThe end.\n".encode()
     document = world.accepted(world.upload(data), data)
@@ -71,16 +71,15 @@ def everywhere(world: World, given: str) -> None:
     ]
     pages += [(alice, "/dashboards/"), (alice, "/admin/agents/message/"), (alice, "/admin/documents/toolinvocation/")]
     for client, address in pages:
-        for language in ("zh-hans", "en"):
-            answer = client.get(address, headers={"Accept-Language": language})
-            assert answer.status_code in {200, 404}, (address, answer.status_code)
-            assert answer.status_code == 200 or address.startswith("/admin/"), address
-            faults = Page(answer.content.decode()).faults
-            assert faults == [], (address, faults)
-            policy = answer["Content-Security-Policy"]
-            assert "script-src 'self'" in policy
-            assert "default-src 'none'" in policy
-            assert "unsafe" not in policy
+        answer = client.get(address)
+        assert answer.status_code in {200, 404}, (address, answer.status_code)
+        assert answer.status_code == 200 or address.startswith("/admin/"), address
+        faults = Page(answer.content.decode()).faults
+        assert faults == [], (address, faults)
+        policy = answer["Content-Security-Policy"]
+        assert "script-src 'self'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
     shown = Page(bob.get(f"/documents/{document['id']}/").content.decode()).text
     assert "The end." in shown
     fetched = bob.post("/ask/", {"message": "TRAP_1X"}, headers={"X-Requested-With": "fetch"})
