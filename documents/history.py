@@ -43,9 +43,7 @@ def keep_staged(document: ApiDocument, *, reason: str, by: str = "") -> Document
     return _keep(document, path, data, revision=document.revision, reason=reason, by=by)
 
 
-def _keep(
-    document: ApiDocument, path: Path, data: bytes, *, revision: int, reason: str, by: str
-) -> DocumentHistory:
+def _keep(document: ApiDocument, path: Path, data: bytes, *, revision: int, reason: str, by: str) -> DocumentHistory:
     digest = storage.content_hash(data)
     stored_name = f"{document.pk}.{revision}.{digest[:16]}"
     storage.keep(path, stored_name)

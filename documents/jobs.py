@@ -110,9 +110,7 @@ def renew(job: Claim) -> bool:
 
 def give_back(job: Claim) -> None:
     """Stop without a result: the next worker begins at once."""
-    held(job).update(
-        status=_STATES.PENDING, lease_owner="", lease_expires_at=None, attempts=max(job.attempts - 1, 0)
-    )
+    held(job).update(status=_STATES.PENDING, lease_owner="", lease_expires_at=None, attempts=max(job.attempts - 1, 0))
 
 
 def fail(job: Claim, fault: Exception) -> bool:

@@ -8,7 +8,7 @@ import threading
 from contextlib import ExitStack
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 
 from clients.interfaces import ClientError
 from clients.registry import get_vector_store, reset_clients
@@ -42,12 +42,21 @@ def _warm_up() -> None:
     try:
         get_keyword_index().refresh()
         if settings.EMBEDDED_WORKER:
-            get_worker().start()  # first: a scan that is cut short must not leave the site without it
-            scan()
+            _scan()
+            get_worker().start()
         with contextlib.suppress(ClientError):  # /readyz names it, and the worker tries again
             get_vector_store().open()
     finally:
         close_old_connections()
+
+
+def _scan() -> None:
+    """Before the worker, which takes the processor; a scan that is cut short must not leave the site without one."""
+    try:
+        scan()
+    except (DatabaseError, OSError):
+        # Degradation point: the documents that are known answer; the worker's sweep and the next scan do the rest.
+        log.exception("the scan at the start was cut short; run it again: manage.py scan")
 
 
 def stop_site() -> None:
