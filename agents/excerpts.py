@@ -138,4 +138,4 @@ def _cut(block: str, wanted: frozenset[str], limit: int) -> str:
         if end - start + len(piece) > limit:
             break
         end += len(piece)
-    return block[start:end].strip() or block[start : start + limit].strip()
+    return block[start:end].strip() or block[start:].lstrip()[:limit].rstrip()

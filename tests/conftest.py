@@ -14,6 +14,13 @@ from documents.source import reset_source
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share one running site stay in one process of a parallel run, so that it is started once."""
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+
+
 @pytest.fixture(autouse=True)
 def knowledge_base(tmp_path: Path, settings: Any) -> Iterator[Path]:
     """An empty knowledge base folder, fresh clients and a fresh keyword index for this test alone."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ _READ_BY_SETTINGS = """
 for _name in _READ_BY_SETTINGS.split():
     os.environ.pop(_name, None)
 _root = Path(tempfile.mkdtemp(prefix="kbsite-tests-"))
+atexit.register(shutil.rmtree, _root, ignore_errors=True)
 os.environ.update(
     DATA_DIR=str(_root / "data"),
     KNOWLEDGE_BASE_PATH=str(_root / "knowledge_base"),

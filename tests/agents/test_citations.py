@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agents.citations import Passage, clean_citations, escape_citations, sentences_citing, without_citations
@@ -94,6 +94,7 @@ def test_focus_finds_the_block_in_question(near: str) -> None:
 
 
 @given(st.text(alphabet="ab\n#-` 。付", max_size=300), st.text(alphabet="ab付", max_size=10), st.integers(1, 80))
+@example("。 b", "b", 1)
 def test_focus_is_always_a_piece_of_the_text_within_its_limit(text: str, near: str, limit: int) -> None:
     found = focus(text, near, limit=limit)
     assert found in text

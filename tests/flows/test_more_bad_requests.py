@@ -99,7 +99,9 @@ def test_absurd_parameters_of_lists_are_refused_or_find_nothing(
         client = world.client if path.startswith("/api/") else staff
         for name in names.split():
             is_time = name in {"from", "to", "updated_since", "created_at__gte"}
-            for value in TIMES if is_time else VALUES if zone == "UTC" else ():
+            values = TIMES if is_time else VALUES if zone == "UTC" else []
+            # A page costs ten times what an answer for programs does, and reads its parameters by the same few rules.
+            for value in values if path.startswith("/api/") or is_time else values[len(name) % 3 :: 3]:
                 answer = client.get(path.format(id=document["id"]), {name: value})
                 assert answer.status_code < 500, (path, name, value)
 
