@@ -3,8 +3,6 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-HOST ?= 127.0.0.1
-PORT ?= 8000
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 XDIST ?= 3
 # Tests write many small files and wait for each to be on disk: in memory that is quicker, where there is room.
@@ -34,7 +32,7 @@ install-dev: $(VENV)/.dev ## the environment with the test tools
 
 run: $(VENV)/.runtime ## serve on http://HOST:PORT (127.0.0.1:8000)
 	@$(BIN)/python manage.py bootstrap
-	@exec $(BIN)/python -m uvicorn kbsite.asgi:application --host $(HOST) --port $(PORT) --log-level warning --no-server-header
+	@exec $(BIN)/python -m kbsite
 
 test: $(VENV)/.dev ## everything that needs no outside service
 	@TMPDIR=$(or $(ROOMY_SHM),$(TMPDIR),/tmp) $(BIN)/python -m pytest -n $(XDIST) --dist loadgroup tests --ignore=tests/e2e --ignore=tests/services

@@ -98,7 +98,9 @@ def load(text: str) -> LoadedYaml:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        # A bracket or quote without its end is noticed lines later: the line to mend is where it opens.
+        opens = any(word in (error.context or "") for word in ("flow", "quoted"))
+        mark = (error.context_mark if opens else None) or error.problem_mark or error.context_mark
         raise YamlProblem("yaml", _reason(error), mark.line if mark else 0) from error
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         raise YamlProblem("yaml", "it holds characters that YAML does not allow", 0) from error

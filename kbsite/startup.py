@@ -43,6 +43,7 @@ def _warm_up() -> None:
         get_keyword_index().refresh()
         if settings.EMBEDDED_WORKER:
             _scan()
+            get_keyword_index().refresh()
             get_worker().start()
         with contextlib.suppress(ClientError):  # /readyz names it, and the worker tries again
             get_vector_store().open()

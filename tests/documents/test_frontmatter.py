@@ -91,7 +91,7 @@ def test_a_text_without_a_header_is_body_to_the_last_letter_and_nothing_is_logge
     [
         ("---\ntitle: a\nkeywords: [ERR\n# body", "no_end", 1),
         ("---\n\ntitle: a\n\nbody without an end\n", "no_end", 1),
-        ("---\ntitle: a\nkeywords: [ERR\n# body\n---\nmore", "yaml", 5),
+        ("---\ntitle: a\nkeywords: [ERR\n# body\n---\nmore", "yaml", 3),
         ("---\ntitle: a: b\n---\nb", "yaml", 2),
         ("---\ntitle: a\nx: @b\n---\nb", "yaml", 3),
         ("---\ntitle: {{ page.title }}\n---\nb", "key", 2),
