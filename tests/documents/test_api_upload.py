@@ -331,3 +331,23 @@ def test_a_clash_by_case_is_a_409_that_names_the_other(writer: Any) -> None:
     answer = upload(writer, name="README.md")
     assert answer.status_code == 409
     assert "Readme.md" in answer.json()["detail"]
+
+
+def test_an_upload_that_somebody_deletes_at_once_is_answered_as_taken(writer: Any, monkeypatch: Any) -> None:
+    taken = services.upload_document
+
+    def taken_and_deleted(**arguments: Any) -> Any:
+        outcome = taken(**arguments)
+        services.delete_document(document_id=outcome.document.pk, user=None)
+        return outcome
+
+    monkeypatch.setattr(services, "upload_document", taken_and_deleted)
+    for query in ("", "?wait=1"):
+        answer = writer.post(
+            f"{DOCUMENTS}{query}",
+            {"file": SimpleUploadedFile("gone.md", MARKDOWN.encode()), "category": "api"},
+            format="multipart",
+        )
+        assert answer.status_code == 202, answer.content
+        assert answer.json()["file_path"] == "knowledge_base/api/gone.md"
+    assert not ApiDocument.objects.exists()

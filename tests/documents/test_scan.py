@@ -370,6 +370,7 @@ def test_a_folder_that_fails_to_list_hides_none_of_its_documents(knowledge_base:
 def test_a_file_that_fails_to_be_read_is_skipped_and_the_rest_taken(knowledge_base: Path, monkeypatch: Any) -> None:
     put(knowledge_base, "payment/bad.md")
     put(knowledge_base, "payment/good.md", NEW)
+
     def refuse(path: Path, file_path: str) -> Any:
         if path.name == "bad.md":
             raise OSError(5, "Input/output error")

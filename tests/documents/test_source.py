@@ -113,7 +113,9 @@ def test_only_what_changed_since_is_read(source: DocumentSource) -> None:
 
 def test_the_counter_and_the_states_are_one_query_each(source: DocumentSource) -> None:
     ids = [upload(text(f"CODE_{n}"), f"{n}.md").document.pk for n in range(5)]
-    with CaptureQueriesContext(connection, ) as queries:
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
         source.sequence()
         found = source.states([*ids, 404])
     assert len(queries) == 2

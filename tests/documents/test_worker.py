@@ -18,6 +18,7 @@ from documents import worker as worker_module
 from documents.deletion import mark_deleting
 from documents.jobs import claim_next
 from documents.models import ApiDocument, KnowledgeDomain
+from documents.rebuild import replace_lost_vectors
 from documents.services import delete_document, wait_until_indexed
 from documents.wakeup import wake_worker
 from documents.worker import EmbeddedWorker, progress_of, run_due_jobs
@@ -266,3 +267,22 @@ def test_a_stop_that_ends_the_embedding_processes_fails_no_document(
     worker.stop(timeout=PATIENCE)
     document.refresh_from_db()
     assert (document.status, document.status_reason, document.attempts) == ("PENDING", "", 0)
+
+
+def test_vectors_that_were_lost_with_their_store_are_made_again(
+    knowledge_base: Path, worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = indexed(text())
+    assert vectors() == {(document.pk, 1): 2}
+    get_vector_store().reset()  # as a Milvus Lite file that was removed between two starts
+    worker.start()
+    until(lambda: vectors() == {(document.pk, 1): 2})
+    assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+    assert "their vectors are made anew" in caplog.text
+
+
+def test_a_store_with_vectors_is_left_alone_at_the_start(knowledge_base: Path) -> None:
+    document = indexed(text())
+    assert not replace_lost_vectors()
+    document.refresh_from_db()
+    assert document.status == "INDEXED"
