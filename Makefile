@@ -44,6 +44,7 @@ check: $(VENV)/.dev ## lint, types, import order, migrations, schema, deploy set
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	BEHIND_PROXY=1 SECRET_KEY=$$(head -c 40 /dev/urandom | base64) $(BIN)/python manage.py check --deploy --fail-level WARNING
+	@mkdir -p build
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file build/openapi.yaml && diff -u docs/openapi.yaml build/openapi.yaml
 
 bench: $(VENV)/.dev ## speed and memory, each figure beside its target
