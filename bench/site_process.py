@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class SiteProcess:
-    """`manage.py bootstrap` and uvicorn, as `make run` starts them. ``embedder`` defaults to the light one."""
+    """`manage.py bootstrap` and uvicorn, the two steps of `make run`. ``embedder`` defaults to the light one."""
 
     def __init__(
         self, folder: Path, *, knowledge_base: Path | None = None, embedder: str = "hashing", **variables: str

@@ -2,7 +2,7 @@
 
 Django's own handler keeps the middleware chain asynchronous and sends each synchronous part to a thread by itself, with
 a new thread and a new database connection for every request: 11 ms of processor time for one that does nothing. All of
-today's views are synchronous. A view that streams belongs behind Django's own handler (``kbsite/asgi.py`` chooses).
+today's views are synchronous. A view that streams belongs behind Django's own handler, from ``kbsite/asgi.py``.
 """
 
 from __future__ import annotations
