@@ -14,8 +14,9 @@ from django.utils.safestring import SafeString
 from agents.markdown import MAX_CHARS, render_markdown
 from agents.models import Message
 from documents.models import ApiDocument
-from documents.names import PREFIX, path_key
+from documents.names import PREFIX
 from documents.source import get_source
+from documents.twins import document_at
 from retrieval.chunking import Section, find_section
 
 MAX_CHIPS = 12
@@ -118,7 +119,7 @@ def readable_documents() -> Any:
 
 def _cited_text(citation: dict[str, Any], highest: int) -> tuple[ApiDocument | None, SafeString | None, str]:
     """The document, its section with the excerpt marked (None where it is no longer there), the section's name."""
-    document = readable_documents().filter(path_key=path_key(citation["source"])).first()
+    document = document_at(readable_documents(), citation["source"])
     body = _body(document)
     if document is None or body is None:
         return None, None, ""

@@ -26,7 +26,7 @@ from documents.errors import DocumentError
 from documents.idempotency import HEADER, answer_once
 from documents.models import ApiDocument
 from documents.multipart import DocumentParser, bound_upload, raw_name
-from documents.names import check_category, check_file_name, document_path, path_key
+from documents.names import check_category, check_file_name, document_path
 from documents.paging import page_of, paged
 from documents.serializers import (
     ChunkSerializer,
@@ -39,6 +39,7 @@ from documents.serializers import (
     read_body,
     read_query,
 )
+from documents.twins import document_at
 
 WAIT_SECONDS = 60.0
 _ID = OpenApiParameter("document_id", int, OpenApiParameter.PATH)
@@ -249,8 +250,8 @@ def _check_may_replace(principal: Principal, category: str, file_name: str) -> N
     """A person who may add documents does not by that replace other people's."""
     if principal.allows("write", "documents.change_apidocument"):
         return
-    key = path_key(document_path(check_category(category), check_file_name(file_name)))
-    if visible_documents().filter(path_key=key).exists():
+    path = document_path(check_category(category), check_file_name(file_name))
+    if document_at(visible_documents(), path) is not None:
         raise PermissionDenied(_("You may add documents, but not replace this one."), code="missing_scope")
 
 

@@ -22,6 +22,7 @@ from documents.models import ApiDocument
 from documents.publishing import FILE_MISSING, locked
 from documents.reading import Reading, read_document_bytes
 from documents.transactions import repeated_on_deadlock
+from documents.twins import free_twin_key
 from documents.walk import FoundFile
 
 log = logging.getLogger("documents.scan")
@@ -60,15 +61,14 @@ def move(document_id: int, file: FoundFile) -> bool:
     try:
         with transaction.atomic(durable=True):
             document = _settled(document_id)
-            if document is None or (_lies_there(document) and document.path_key != file.key):
+            if document is None or _lies_elsewhere(document, file.path):
                 return False
             data = file.path.read_bytes()
             if storage.content_hash(data) != document.content_hash:
                 return False
             former = document.category
             document.title = read_document_bytes(data, file_path=file.file_path).title
-            document.file_path, document.path_key = file.file_path, file.key
-            document.file_name, document.category = file.file_name, file.category
+            _take_path(document, file)
             document.missing_since = None
             if former != file.category:
                 # The vectors carry the domain: they are made again, and answer until then.
@@ -109,6 +109,18 @@ def _lies_there(document: ApiDocument) -> bool:
         return os.path.lexists(storage.locate(document.file_path))
     except storage.UnsafePath:
         return False
+
+
+def _lies_elsewhere(document: ApiDocument, path: Path) -> bool:
+    """Whether the document's own file is there, and is another than ``path`` (without case it may be the same)."""
+    return _lies_there(document) and not storage.locate(document.file_path).samefile(path)
+
+
+def _take_path(document: ApiDocument, file: FoundFile) -> None:
+    others = ApiDocument.objects.filter(path_key=file.key).exclude(pk=document.pk)
+    document.file_path, document.path_key = file.file_path, file.key
+    document.twin_key = free_twin_key(file.file_path, taken=others.values_list("twin_key", flat=True))
+    document.file_name, document.category = file.file_name, file.category
 
 
 def _take_edit(document: ApiDocument, path: Path, digest: str) -> None:

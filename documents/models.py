@@ -38,7 +38,9 @@ class ApiDocument(models.Model):
 
     file_path = models.CharField(_("path"), max_length=700)
     # SHA-256 of the casefolded NFC path: no database collation decides which names are equal.
-    path_key = models.CharField(max_length=64, unique=True, editable=False)
+    path_key = models.CharField(max_length=64, editable=False)
+    # Empty, but for a file on disk whose name another document has in other case: SHA-256 of its very spelling.
+    twin_key = models.CharField(max_length=64, blank=True, default="", editable=False)
     file_name = models.CharField(_("file name"), max_length=255)
     category = models.CharField(_("domain"), max_length=64, db_index=True)
     title = models.CharField(_("title"), max_length=500)
@@ -82,6 +84,7 @@ class ApiDocument(models.Model):
         verbose_name = _("document")
         verbose_name_plural = _("documents")
         indexes: ClassVar = [models.Index(fields=["status", "next_attempt_at"], name="document_due")]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["path_key", "twin_key"], name="document_path")]
 
     def __str__(self) -> str:
         return self.title or self.file_path

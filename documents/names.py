@@ -1,7 +1,8 @@
 """Names of files, categories and paths (DOC-6): which are taken, how they are written, which count as equal.
 
 Pure: nothing here touches the disk. A name is kept in NFC and trimmed; two paths are one document when their casefolded
-forms are equal (``path_key``), whatever the disk or the database would say of them.
+forms are equal (``path_key``), whatever the disk or the database would say of them; only twins that lie on the disk
+already are told apart by their spelling (``exact_key``).
 """
 
 from __future__ import annotations
@@ -109,6 +110,11 @@ def document_path(category: str, file_name: str) -> str:
 def path_key(file_path: str) -> str:
     """SHA-256 (64 hexadecimal digits) of the casefolded NFC path: ``straße.md`` and ``STRASSE.md`` are one document."""
     return hashlib.sha256(_folded(file_path).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def exact_key(file_path: str) -> str:
+    """SHA-256 (64 hexadecimal digits) of the NFC path as it is spelled: tells twins by case apart."""
+    return hashlib.sha256(unicodedata.normalize("NFC", file_path).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_scanned_path(relative: str) -> ScannedPath:

@@ -28,6 +28,7 @@ from documents.publishing import drop_stale_staged, publish_leftovers
 from documents.reading import Reading
 from documents.scan_report import ScanReport, scan_state
 from documents.transactions import repeated_on_deadlock
+from documents.twins import free_twin_key
 from documents.wakeup import wake_worker
 from documents.walk import FoundFile, Refused, walk
 
@@ -44,6 +45,7 @@ class _Row:
 
     pk: int
     file_path: str
+    key: str
     content_hash: str
     size: int
     settled: bool
@@ -84,14 +86,15 @@ def _scan(report: ScanReport, *, prune: bool, confirmed: bool) -> None:
     rows = _rows()
     if not _folder_ready(report, has_rows=any(not row.deleting for row in rows.values()), confirmed=confirmed):
         return
-    found, unreadable = _look(report, rows)
-    fresh = [file for key, file in found.items() if key not in rows]
+    found, unreadable = _look(report)
+    _follow_spelling(rows, found)
+    fresh = [file for path, file in found.items() if path not in rows]
     unseen = [
-        row for key, row in rows.items()
-        if key not in found and row.settled and not row.deleting and not row.file_path.startswith(unreadable)
+        row for path, row in rows.items()
+        if path not in found and row.settled and not row.deleting and not row.file_path.startswith(unreadable)
     ]  # fmt: skip
     moved = _take_moves(report, fresh, [row for row in unseen if not row.missing])
-    _adopt(report, (file for file in fresh if file.key not in moved))
+    _adopt(report, (file for file in fresh if file.file_path not in moved))
     _compare(report, rows, found)
     gone = [row for row in unseen if row.pk not in moved.values() and not row.missing]
     _hide(report, gone, total=sum(not row.deleting and not row.missing for row in rows.values()), confirmed=confirmed)
@@ -102,13 +105,14 @@ def _scan(report: ScanReport, *, prune: bool, confirmed: bool) -> None:
 
 
 def _rows() -> dict[str, _Row]:
+    """The documents by path."""
     columns = ("path_key", "pk", "file_path", "content_hash", "size")
     states = ("revision", "published_revision", "status", "missing_since")
     rows: dict[str, _Row] = {}
     documents = ApiDocument.objects.order_by("pk").values_list(*columns, *states)
     for key, pk, path, digest, size, revision, published, status, missing in documents.iterator(chunk_size=2_000):
         deleting = status == ApiDocument.Status.DELETING
-        rows[key] = _Row(pk, path, digest, size, revision == published, deleting, missing is not None)
+        rows[path] = _Row(pk, path, key, digest, size, revision == published, deleting, missing is not None)
     return rows
 
 
@@ -134,8 +138,8 @@ def _folder_ready(report: ScanReport, *, has_rows: bool, confirmed: bool) -> boo
     return True
 
 
-def _look(report: ScanReport, rows: dict[str, _Row]) -> tuple[dict[str, FoundFile], tuple[str, ...]]:
-    """The documents' files by path key, and the path prefixes that cannot be seen now."""
+def _look(report: ScanReport) -> tuple[dict[str, FoundFile], tuple[str, ...]]:
+    """The documents' files by path, and the path prefixes that cannot be seen now."""
     found: dict[str, FoundFile] = {}
     unreadable: list[str] = []
     spellings = {category_key(name): name for name in KnowledgeDomain.objects.values_list("domain_id", flat=True)}
@@ -147,40 +151,40 @@ def _look(report: ScanReport, rows: dict[str, _Row]) -> tuple[dict[str, FoundFil
                     unreadable.append(PREFIX + item.relative)
                 continue
             report.files += 1
-            _place(report, item, found, rows, spellings)
+            _place(report, item, found, spellings)
     except OSError as fault:
         log.error("scan: %s cannot be read: %s", storage.base(), fault)
         unreadable.append(PREFIX)
     return found, tuple(unreadable)
 
 
-def _place(
-    report: ScanReport,
-    file: FoundFile,
-    found: dict[str, FoundFile],
-    rows: dict[str, _Row],
-    spellings: dict[str, str],
-) -> None:
-    """Take a file into ``found``, or skip it where its name cannot be told from another's.
-
-    The spelling that a row has goes before others, else the first.
-    """
+def _place(report: ScanReport, file: FoundFile, found: dict[str, FoundFile], spellings: dict[str, str]) -> None:
+    """Take a file into ``found``, or skip it where its name cannot be told from another's."""
     spelling = spellings.setdefault(category_key(file.category), file.category)
     if spelling != file.category:
         _skip(report, file.file_path, f"its folder differs from the domain {spelling} only by case or form; rename it")
         return
-    taken, row = found.get(file.key, file), rows.get(file.key)
-    if row is not None and row.file_path == file.file_path:
-        other, found[file.key] = taken, file
+    if file.file_path in found:
+        _skip(report, file.file_path, "the same name is there twice, in two Unicode forms; rename one")
+        if file.is_spelled_so:
+            found[file.file_path] = file
     else:
-        other, found[file.key] = file, taken
-    if other is not found[file.key]:
-        reason = f"its name differs from {found[file.key].file_path} only by case or form; rename it"
-        _skip(report, other.file_path, reason)
+        found[file.file_path] = file
+
+
+def _follow_spelling(rows: dict[str, _Row], found: dict[str, FoundFile]) -> None:
+    """A file whose name changed only by case or form belongs to the row that has no file otherwise."""
+    lost: dict[str, list[str]] = {}
+    for path, row in rows.items():
+        if path not in found:
+            lost.setdefault(row.key, []).append(path)
+    for path, file in found.items():
+        if path not in rows and lost.get(file.key):
+            rows[path] = rows.pop(lost[file.key].pop(0))
 
 
 def _take_moves(report: ScanReport, fresh: list[FoundFile], vanished: list[_Row]) -> dict[str, int]:
-    """One vanished and one new path with the same bytes are a move: path keys of such files, with their document."""
+    """One vanished and one new path with the same bytes are a move: paths of such files, with their document."""
     sizes = {row.size for row in vanished}
     by_hash: dict[str, tuple[list[FoundFile], list[_Row]]] = {row.content_hash: ([], []) for row in vanished}
     for row in vanished:
@@ -195,7 +199,7 @@ def _take_moves(report: ScanReport, fresh: list[FoundFile], vanished: list[_Row]
     moved: dict[str, int] = {}
     for files, gone in by_hash.values():
         if len(files) == len(gone) == 1 and (report.dry_run or move(gone[0].pk, files[0])):
-            moved[files[0].key] = gone[0].pk
+            moved[files[0].file_path] = gone[0].pk
             report.moved += 1
     return moved
 
@@ -232,19 +236,34 @@ def _insert(candidates: list[_Candidate]) -> int:
         # A deletion takes the counter before it unlinks: behind it, a file that was deleted is seen to be gone.
         seq = bump()
         there = [one for one in candidates if one.file.path.exists()]
-        known = set(
-            ApiDocument.objects.filter(path_key__in=[one.file.key for one in there]).values_list("path_key", flat=True)
-        )
-        rows = [_new_row(one, seq) for one in there if one.file.key not in known]
+        rows = _new_rows(there, seq)
         # An upload of the same name may come in between: its row stays.
         ApiDocument.objects.bulk_create(rows, ignore_conflicts=True)
     return len(rows)
 
 
-def _new_row(one: _Candidate, seq: int) -> ApiDocument:
+def _new_rows(candidates: list[_Candidate], seq: int) -> list[ApiDocument]:
+    """Rows for the files that have none. The second of twins by case is told apart by its own spelling."""
+    known = ApiDocument.objects.filter(path_key__in=[one.file.key for one in candidates])
+    paths: set[str] = set()
+    taken: dict[str, set[str]] = {}
+    for key, twin_key, path in known.values_list("path_key", "twin_key", "file_path"):
+        paths.add(path)
+        taken.setdefault(key, set()).add(twin_key)
+    rows = []
+    for one in candidates:
+        if one.file.file_path not in paths:
+            twin_keys = taken.setdefault(one.file.key, set())
+            rows.append(_new_row(one, seq, free_twin_key(one.file.file_path, taken=twin_keys)))
+            twin_keys.add(rows[-1].twin_key)
+    return rows
+
+
+def _new_row(one: _Candidate, seq: int, twin_key: str) -> ApiDocument:
     return ApiDocument(
         file_path=one.file.file_path,
         path_key=one.file.key,
+        twin_key=twin_key,
         file_name=one.file.file_name,
         category=one.file.category,
         title=one.reading.title,
@@ -286,8 +305,8 @@ def _compare(report: ScanReport, rows: dict[str, _Row], found: dict[str, FoundFi
 
 
 def _pairs(rows: dict[str, _Row], found: dict[str, FoundFile]) -> Iterator[tuple[FoundFile, _Row]]:
-    for key, file in found.items():
-        row = rows.get(key)
+    for path, file in found.items():
+        row = rows.get(path)
         if row is not None and row.settled and not row.deleting:
             yield file, row
 

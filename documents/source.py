@@ -19,8 +19,8 @@ from documents.counters import DOCUMENTS, read
 from documents.errors import DocumentError
 from documents.frontmatter import field_value, keywords_from
 from documents.models import ApiDocument, DeletedDocument
-from documents.names import path_key
 from documents.reading import body_of
+from documents.twins import document_at
 from retrieval.chunking import Section, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
 from retrieval.keyword_index import KeywordEntry
@@ -245,7 +245,7 @@ def read_document(path: str, limit: int = 2000) -> str | None:
 
     A document or file that is missing is an ERROR in the log, and None.
     """
-    document = ApiDocument.objects.filter(path_key=path_key(path)).exclude(status=_DELETING).first()
+    document = document_at(ApiDocument.objects.exclude(status=_DELETING), path)
     if document is None:
         log.error("%s: there is no such document", path)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -26,6 +26,7 @@ from documents.names import check_category, check_file_name, document_path, path
 from documents.publishing import Before, publish, remember, withdraw
 from documents.reading import Reading, read_document_bytes
 from documents.transactions import is_deadlock
+from documents.twins import document_at
 from documents.wakeup import wake_worker
 
 log = logging.getLogger("documents.uploads")
@@ -180,7 +181,7 @@ def _store(file: _File, *, user: AbstractBaseUser | None, expected_revision: int
 
 def _unchanged(file: _File) -> ApiDocument | None:
     """The document, where it has these very bytes and they lie in its place. A failed one is queued again."""
-    document = ApiDocument.objects.filter(path_key=path_key(file.file_path), content_hash=file.digest).first()
+    document = document_at(ApiDocument.objects.filter(content_hash=file.digest), file.file_path)
     if (
         document is None
         or document.status == ApiDocument.Status.DELETING
@@ -242,11 +243,11 @@ def _save_row(
     file: _File, saving: _Saving, *, user: AbstractBaseUser | None, expected_revision: int | None
 ) -> tuple[ApiDocument, Before | None]:
     key = path_key(file.file_path)
-    document = ApiDocument.objects.select_for_update().filter(path_key=key).first()
+    same_key = list(ApiDocument.objects.select_for_update().filter(path_key=key).order_by("pk"))
+    document = next((row for row in same_key if row.file_path == file.file_path), None)
     before = remember(document) if document is not None else None
-    if document is not None and document.file_path != file.file_path:
-        detail = _("There is a document %(path)s, whose name differs only by case or form. Use that name, or another.")
-        raise DocumentError(detail % {"path": document.file_path}, code="name_twin", field="file", status=409)
+    if document is None or document.status == ApiDocument.Status.DELETING:
+        _refuse_name_twin(row for row in same_key if row is not document)
     if expected_revision is not None and (
         document is None or document.status == ApiDocument.Status.DELETING or document.revision != expected_revision
     ):
@@ -265,6 +266,13 @@ def _save_row(
     document.save(update_fields=["seq"])
     saving.document_id, saving.revision = document.pk, document.revision
     return document, before
+
+
+def _refuse_name_twin(others: Iterator[ApiDocument]) -> None:
+    twin = next(others, None)
+    if twin is not None:
+        detail = _("There is a document %(path)s, whose name differs only by case or form. Use that name, or another.")
+        raise DocumentError(detail % {"path": twin.file_path}, code="name_twin", field="file", status=409)
 
 
 def _refuse_category_twin(category: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from documents.errors import DocumentError
-from documents.names import check_scanned_path, path_key
+from documents.names import PREFIX, check_scanned_path, path_key
 
 _LONGEST_WALK = 40  # folders inside folders; MAX_PATH ends earlier, a loop of mounts does not
 
@@ -22,6 +22,11 @@ class FoundFile:
     category: str
     file_name: str
     key: str
+
+    @property
+    def is_spelled_so(self) -> bool:
+        """Whether the disk spells the name in the form (NFC) that the row keeps."""
+        return self.path.as_posix().endswith(self.file_path.removeprefix(PREFIX))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ import pytest
 
 from documents import scan as scan_module
 from documents.disk_changes import read_found
+from documents.errors import DocumentError
 from documents.models import ApiDocument, DocumentHistory, KnowledgeDomain
 from documents.scan import scan, scan_state
-from documents.services import delete_document, read_content
+from documents.services import delete_document, edit_metadata, read_content
+from documents.source import read_document
 from documents.worker import run_due_jobs
 from tests.documents.library import files, indexed, text, upload, vectors
 
@@ -308,13 +310,116 @@ def test_links_that_leave_the_folder_are_refused(knowledge_base: Path, tmp_path:
     assert len(report.skipped) == 3
 
 
-def test_of_twins_by_case_the_one_with_a_row_stays(knowledge_base: Path) -> None:
+def test_twins_by_case_on_the_disk_are_two_documents(knowledge_base: Path) -> None:
+    put(knowledge_base, "payment/B.md")
+    put(knowledge_base, "payment/b.md", NEW)
+    report = scan()
+    assert (report.new, report.skipped) == (2, [])
+    assert paths() == ["knowledge_base/payment/B.md", "knowledge_base/payment/b.md"]
+    assert [ApiDocument.objects.get(file_path=path).metadata["keywords"] for path in paths()] == [
+        ["OLD_CODE"], ["NEW_CODE"],
+    ]  # fmt: skip
+    again = scan()
+    assert (again.new, again.changed, again.moved, again.vanished, again.skipped) == (0, 0, 0, 0, [])
+    run_due_jobs()
+    assert set(ApiDocument.objects.values_list("status", flat=True)) == {"INDEXED"}
+
+
+def test_a_twin_on_the_disk_joins_the_document_that_has_a_row(knowledge_base: Path) -> None:
     document = upload(OLD, "b.md").document
     put(knowledge_base, "payment/B.md", NEW)
-    report = scan()
-    assert [path for path, _reason in report.skipped] == ["knowledge_base/payment/B.md"]
+    assert scan().new == 1
     document.refresh_from_db()
     assert (document.file_path, document.revision) == ("knowledge_base/payment/b.md", 1)
+
+
+def twins(base: Path) -> tuple[ApiDocument, ApiDocument]:
+    """``B.md`` and ``b.md``, adopted."""
+    put(base, "payment/B.md")
+    put(base, "payment/b.md", NEW)
+    scan()
+    first, second = (ApiDocument.objects.get(file_name=name) for name in ("B.md", "b.md"))
+    return first, second
+
+
+@pytest.mark.parametrize("name", ["B.md", "b.md"])
+def test_each_of_twins_is_replaced_read_and_deleted_by_its_own_spelling(knowledge_base: Path, name: str) -> None:
+    by_name = {one.file_name: one for one in twins(knowledge_base)}
+    mine, other = by_name[name], by_name["B.md" if name == "b.md" else "b.md"]
+    former = read_content(document_id=other.pk)
+    outcome = upload(text("THIRD_CODE", "third text\n"), name)
+    assert (outcome.document.pk, outcome.created) == (mine.pk, False)
+    assert upload(text("THIRD_CODE", "third text\n"), name).unchanged
+    edited = edit_metadata(document_id=mine.pk, changes={"title": "Mine"}, user=None)
+    assert (edited.pk, edited.title) == (mine.pk, "Mine")
+    assert (read_document(mine.file_path), read_document(other.file_path)) == (
+        "third text\n", "old text\n" if name == "b.md" else "new text\n",
+    )  # fmt: skip
+    assert read_content(document_id=other.pk) == former
+    delete_document(document_id=mine.pk, user=None)
+    run_due_jobs()
+    assert paths() == [other.file_path]
+    assert not (knowledge_base / "payment" / name).exists()
+    assert (knowledge_base / "payment" / other.file_name).read_bytes() == former
+    report = scan()
+    assert (report.new, report.moved, report.vanished, report.changed) == (0, 0, 0, 0)
+
+
+def test_while_a_twin_is_there_no_third_spelling_and_no_deleted_one_is_uploaded(knowledge_base: Path) -> None:
+    first, second = twins(knowledge_base)
+    put(knowledge_base, "payment/sub/README.md", "# R\n\ntext\n")
+    delete_document(document_id=first.pk, user=None)
+    run_due_jobs()
+    with pytest.raises(DocumentError) as refusal:
+        upload(OLD, "B.md")
+    assert (refusal.value.code, refusal.value.status) == ("name_twin", 409)
+    assert second.file_path in refusal.value.detail
+    put(knowledge_base, "payment/B.md")
+    assert scan().new == 2  # on the disk it is a file like any other
+    delete_document(document_id=second.pk, user=None)
+    run_due_jobs()
+    assert upload(NEW, "B.md").document.file_path == "knowledge_base/payment/B.md"
+
+
+def test_edits_and_moves_of_twins_are_kept_apart(knowledge_base: Path) -> None:
+    first, second = twins(knowledge_base)
+    put(knowledge_base, "payment/b.md", text("EDITED", "edited\n"))
+    assert scan().changed == 1
+    (knowledge_base / "payment" / "b.md").rename(knowledge_base / "payment" / "c.md")
+    report = scan()
+    assert (report.moved, report.new, report.vanished) == (1, 0, 0)
+    second.refresh_from_db()
+    first.refresh_from_db()
+    assert (first.file_path, first.revision) == ("knowledge_base/payment/B.md", 1)
+    assert (second.file_path, second.revision) == ("knowledge_base/payment/c.md", 2)
+    # What was a twin has a name of its own now, and the other may be spelled anew.
+    (knowledge_base / "payment" / "B.md").rename(knowledge_base / "payment" / "b.md")
+    assert scan().moved == 1
+    first.refresh_from_db()
+    assert first.file_path == "knowledge_base/payment/b.md"
+    with pytest.raises(DocumentError, match=r"b\.md"):
+        upload(NEW, "B.md")
+
+
+def test_a_move_onto_the_twin_of_another_document_is_a_move(knowledge_base: Path) -> None:
+    put(knowledge_base, "payment/a.md")
+    put(knowledge_base, "payment/c.md", NEW)
+    scan()
+    moved = ApiDocument.objects.get(file_name="c.md")
+    (knowledge_base / "payment" / "c.md").rename(knowledge_base / "payment" / "A.md")
+    report = scan()
+    assert (report.moved, report.new, report.vanished) == (1, 0, 0)
+    moved.refresh_from_db()
+    assert moved.file_path == "knowledge_base/payment/A.md"
+
+
+def test_one_name_in_two_unicode_forms_is_one_document(knowledge_base: Path) -> None:
+    put(knowledge_base, "payment/" + unicodedata.normalize("NFC", "café.md"))
+    put(knowledge_base, "payment/" + unicodedata.normalize("NFD", "café.md"), NEW)
+    report = scan()
+    assert report.new == 1
+    assert "same name" in report.skipped[0][1]
+    assert scan().changed == 0
 
 
 def test_a_folder_that_is_a_domain_in_another_case_is_skipped(knowledge_base: Path) -> None:
@@ -416,9 +521,9 @@ def test_a_file_deleted_between_the_walk_and_the_insert_gets_no_row(knowledge_ba
     monkeypatch.setattr(scan_module, "_insert", unlinked_again)
     real_look = scan_module._look
 
-    def walk_that_saw_it(report: Any, rows: Any) -> Any:
+    def walk_that_saw_it(report: Any) -> Any:
         file.write_bytes(data)
-        return real_look(report, rows)
+        return real_look(report)
 
     monkeypatch.setattr(scan_module, "_look", walk_that_saw_it)
     assert scan().new == 0
@@ -444,9 +549,9 @@ def test_a_replacement_during_the_scan_is_not_taken_for_an_edit(knowledge_base: 
     document = upload(OLD).document
     real = scan_module._look
 
-    def replaced_after_the_rows_were_read(report: Any, rows: Any) -> Any:
+    def replaced_after_the_rows_were_read(report: Any) -> Any:
         upload(NEW)
-        return real(report, rows)
+        return real(report)
 
     monkeypatch.setattr(scan_module, "_look", replaced_after_the_rows_were_read)
     assert scan().changed == 0
@@ -458,8 +563,8 @@ def test_an_upload_during_the_scan_is_not_hidden(knowledge_base: Path, monkeypat
     document = upload(OLD).document
     real = scan_module._look
 
-    def looked_before_the_file_was_there(report: Any, rows: Any) -> Any:
-        return {}, real(report, rows)[1]
+    def looked_before_the_file_was_there(report: Any) -> Any:
+        return {}, real(report)[1]
 
     monkeypatch.setattr(scan_module, "_look", looked_before_the_file_was_there)
     assert scan().vanished == 0

@@ -15,9 +15,10 @@ from documents.data_dir import DataDirInUse, hold_data_dir
 from documents.errors import DocumentError
 from documents.jobs import Claim
 from documents.models import ApiDocument
-from documents.names import PREFIX, path_key
+from documents.names import PREFIX
 from documents.rebuild import request_rebuild_of_all
 from documents.services import request_reindex
+from documents.twins import document_at
 from documents.worker import progress_of, run_due_jobs
 
 
@@ -67,7 +68,8 @@ class Command(BaseCommand):
 
     def _matching(self, documents: QuerySet[ApiDocument], path: str) -> list[int]:
         full = path if path.startswith(PREFIX) else PREFIX + path.lstrip("/")
-        found = list(documents.filter(path_key=path_key(full)).values_list("pk", flat=True))
+        document = document_at(documents, full)
+        found = [] if document is None else [document.pk]
         if not found:
             below = documents.filter(file_path__startswith=f"{full.rstrip('/')}/")
             found = list(below.values_list("pk", flat=True))
