@@ -9,7 +9,7 @@ XDIST ?= 3
 ROOMY_SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {print "/dev/shm"}')
 export HOST PORT
 
-.PHONY: install install-dev run test check bench e2e services-test lock schema messages format help
+.PHONY: install install-dev run test check bench e2e services-test bge-m3-test lock schema messages format help
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -47,14 +47,31 @@ check: $(VENV)/.dev ## lint, types, import order, migrations, schema, deploy set
 	@mkdir -p build
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file build/openapi.yaml && diff -u docs/openapi.yaml build/openapi.yaml
 
-bench: $(VENV)/.dev ## speed and memory, each figure beside its target
-	$(BIN)/python -m bench
+bench: $(VENV)/.dev ## figures beside their targets; PART=levels for one of keyword_index codes wild retrieval levels site
+	$(BIN)/python -m bench $(PART)
 
 e2e: $(VENV)/.dev ## the pages in a real Chromium
 	$(BIN)/python -m pytest tests/e2e -p no:randomly -rs
 
 services-test: $(VENV)/.dev ## what runs on MariaDB, Redis, RabbitMQ where they answer
 	$(BIN)/python -m pytest tests/services -p no:randomly -rs
+
+# A second environment: torch and what FlagEmbedding needs are 2 GB, and pin older versions than the site would take.
+# Torch comes first, in its CPU build where the index for it can be reached: the other one is several GB.
+BGE_VENV := .venv-bge-m3
+BGE_PIP := $(BGE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+$(BGE_VENV)/.installed: requirements/bge-m3.txt requirements.txt requirements/dev.txt
+	@test -x $(BGE_VENV)/bin/python || $(PYTHON) -m venv $(BGE_VENV)
+	@echo "Installing FlagEmbedding into $(BGE_VENV) (some minutes and 2 GB the first time) …"
+	@if curl -fsIL -m 5 -o /dev/null $(TORCH_INDEX)/torch/ 2>/dev/null; then cpu="--extra-index-url $(TORCH_INDEX)"; fi; \
+		$(BGE_PIP) $$cpu "$$(grep '^torch==' requirements/bge-m3.txt)"
+	@$(BGE_PIP) -r requirements/bge-m3.txt $$(grep -E '^pytest(-django)?==' requirements/dev.txt)
+	@touch $@
+
+bge-m3-test: $(BGE_VENV)/.installed ## BGE-M3 through FlagEmbedding, on a tiny checkpoint that the test makes
+	HF_HUB_OFFLINE=1 $(BGE_VENV)/bin/python -m pytest tests/bge_m3 -rs
 
 lock: ## requirements.lock and requirements/dev.lock anew
 	$(BIN)/python -m pip install --quiet uv

@@ -8,6 +8,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from clients.embedding_cache import CachedQueries
 from clients.interfaces import LLM, Embedder, SessionMemory, VectorStore
 
 _lock = threading.RLock()
@@ -20,10 +21,15 @@ def _get(name: str) -> Any:
         with _lock:
             instance = _instances.get(name)
             if instance is None:
-                chosen = settings.CLIENTS[name]
-                instance = import_string(chosen["BACKEND"])(**chosen.get("OPTIONS", {}))
+                instance = _made(settings.CLIENTS[name])
                 _instances[name] = instance
     return instance
+
+
+def _made(chosen: dict[str, Any]) -> Any:
+    """An instance of ``BACKEND``; with ``QUERY_CACHE``, an embedder that keeps the vectors of its last questions."""
+    instance = import_string(chosen["BACKEND"])(**chosen.get("OPTIONS", {}))
+    return CachedQueries(instance, **chosen["QUERY_CACHE"]) if "QUERY_CACHE" in chosen else instance
 
 
 def get_embedder() -> Embedder:

