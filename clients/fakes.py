@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, Matrix, PartHealth, Vector, VectorHit
-from clients.vector_store_checks import check_chunks, check_int, check_query, present_identity
+from clients.interfaces import (
+    ChunkVector,
+    ClientError,
+    CollectionIdentity,
+    LexicalHit,
+    Matrix,
+    PartHealth,
+    SparseVector,
+    Vector,
+    VectorHit,
+)
+from clients.vector_store_checks import (
+    NO_LEXICAL_HINT,
+    ChunkKey,
+    check_chunks,
+    check_int,
+    check_keys,
+    check_query,
+    check_terms,
+    present_identity,
+)
 
-Key = tuple[int, int, int]
-"""Document id, revision, number."""
+
+@dataclass(frozen=True)
+class _Row:
+    domain: str
+    vector: Vector
+    terms: dict[int, float]
+
+    def score(self, query: dict[int, float]) -> float:
+        """The inner product, exact in whatever order its parts are added."""
+        return math.fsum(weight * self.terms[term] for term, weight in query.items() if term in self.terms)
 
 
 class InMemoryVectorStore:
-    """A vector store of plain numpy: every distance computed, squared L2, forgotten with the process.
+    """A vector store of plain numpy: every distance and inner product computed, forgotten with the process.
 
-    It opens, refuses and answers as ``MilvusVectorStore`` does; the same contract test holds both.
+    It opens, refuses and answers as ``MilvusVectorStore`` does; the same contract test holds both. A test that wants a
+    store without sparse vectors sets ``has_lexical`` to false.
     """
 
     metric = "L2"
+    has_lexical = True
 
     def __init__(self, *, identity: Callable[[], CollectionIdentity] = present_identity) -> None:
         self._identity = identity
         self._lock = threading.RLock()
-        self._rows: dict[Key, tuple[str, Vector]] = {}
+        self._rows: dict[ChunkKey, _Row] = {}
         self._made_for: CollectionIdentity | None = None
 
     def open(self) -> None:
@@ -49,26 +80,51 @@ class InMemoryVectorStore:
         """Write the vectors of one revision."""
         document_id, revision = check_int(document_id, "A document's id"), check_int(revision, "A revision")
         matrix = check_chunks(chunks, self._dimension())
+        rows = [
+            _Row(chunk.domain, vector.copy(), check_terms(chunk.terms))
+            for chunk, vector in zip(chunks, matrix, strict=True)
+        ]
         with self._lock:
-            for chunk, vector in zip(chunks, matrix, strict=True):
-                self._rows[document_id, revision, int(chunk.number)] = (chunk.domain, vector.copy())
+            for chunk, row in zip(chunks, rows, strict=True):
+                self._rows[document_id, revision, int(chunk.number)] = row
 
     def search(
         self, vector: Vector, top_k: int, *, domain: str | None = None, with_vectors: bool = False
     ) -> list[VectorHit]:
         """The nearest chunks, nearest first."""
         query = check_query(vector, self._dimension())
-        with self._lock:
-            found = [(key, row) for key, (in_domain, row) in self._rows.items() if domain in (None, in_domain)]
+        found = self._within(domain)
         if top_k < 1 or not found:
             return []
-        rows: Matrix = np.stack([row for _, row in found])
+        rows: Matrix = np.stack([row.vector for _, row in found])
         distances = ((rows - query) ** 2).sum(axis=1)
         nearest = sorted(range(len(found)), key=lambda place: (distances[place], found[place][0]))[:top_k]
-        return [
-            VectorHit(*found[place][0], float(distances[place]), found[place][1].copy() if with_vectors else None)
-            for place in nearest
-        ]
+        hits = []
+        for place in nearest:
+            key, row = found[place]
+            hits.append(VectorHit(*key, float(distances[place]), row.vector.copy() if with_vectors else None))
+        return hits
+
+    def search_lexical(self, query: SparseVector, top_k: int, *, domain: str | None = None) -> list[LexicalHit]:
+        """The chunks of the highest inner product, best first, equal ones by key."""
+        terms = check_terms(query)
+        self._dimension()
+        if top_k < 1 or not self.has_lexical:
+            return []
+        scores = {key: row.score(terms) for key, row in self._within(domain)}
+        best = sorted((key for key, score in scores.items() if score > 0), key=lambda key: (-scores[key], key))
+        return [LexicalHit(*key, score=scores[key]) for key in best[:top_k]]
+
+    def _within(self, domain: str | None) -> list[tuple[ChunkKey, _Row]]:
+        with self._lock:
+            return [(key, row) for key, row in self._rows.items() if domain in (None, row.domain)]
+
+    def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
+        """The vectors of chunks by their keys; unknown keys are missing from the answer."""
+        checked = check_keys(keys)
+        self._dimension()
+        with self._lock:
+            return {key: self._rows[key].vector.copy() for key in checked if key in self._rows}
 
     def delete(self, document_ids: Sequence[int]) -> None:
         """Remove every vector of these documents."""
@@ -115,7 +171,7 @@ class InMemoryVectorStore:
             self._dimension()
         except ClientError as error:
             return PartHealth("down", f"{error} {error.hint}".strip())
-        return PartHealth("ok")
+        return PartHealth("ok") if self.has_lexical else PartHealth("degraded", NO_LEXICAL_HINT)
 
     def close(self) -> None:
         """Nothing to let go of; the rows stay with the object."""

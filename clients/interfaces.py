@@ -17,6 +17,8 @@ Vector = npt.NDArray[np.float32]
 """One embedding, shape ``(dimension,)``, unit length."""
 Matrix = npt.NDArray[np.float32]
 """Several embeddings, shape ``(count, dimension)``, each row of unit length, rows in the order of the texts."""
+SparseVector = Mapping[int, float]
+"""Term ids (0 to 2**31 - 1) with their weights, all finite and above 0."""
 
 PartStatus = Literal["ok", "degraded", "down"]
 
@@ -93,11 +95,15 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class ChunkVector:
-    """One chunk on its way into the store. ``number`` counts from 0 within its document's revision."""
+    """One chunk on its way into the store. ``number`` counts from 0 within its document's revision.
+
+    ``terms`` is what the lexical search finds the chunk by; empty: it does not.
+    """
 
     number: int
     domain: str
     vector: Vector
+    terms: SparseVector = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,16 @@ class VectorHit:
     number: int
     squared_distance: float
     vector: Vector | None = None
+
+
+@dataclass(frozen=True)
+class LexicalHit:
+    """One chunk that the lexical search found. ``score``: inner product of query and chunk weights, above 0."""
+
+    document_id: int
+    revision: int
+    number: int
+    score: float
 
 
 @dataclass(frozen=True)
@@ -130,18 +146,44 @@ class VectorStore(Protocol):
 
     metric: str
 
+    @property
+    def has_lexical(self) -> bool:
+        """Whether this store holds sparse vectors; servers before Milvus 2.4 have none.
+
+        Asking opens the store. False where that fails; the searches raise what is wrong.
+        """
+        ...
+
     def open(self) -> None:
         """Connect, make the collection if missing, prove the metric, load. Idempotent; raises what is wrong."""
         ...
 
     def upsert(self, document_id: int, revision: int, chunks: Sequence[ChunkVector]) -> None:
-        """Write the vectors of one revision. Vectors are checked: finite, non-zero, unit length, right dimension."""
+        """Write the vectors of one revision. Vectors are checked: finite, non-zero, unit length, right dimension.
+
+        Terms are checked too, and left out by a store without sparse vectors.
+        """
         ...
 
     def search(
         self, vector: Vector, top_k: int, *, domain: str | None = None, with_vectors: bool = False
     ) -> list[VectorHit]:
         """The nearest chunks, nearest first. ``domain`` narrows to one category."""
+        ...
+
+    def search_lexical(self, query: SparseVector, top_k: int, *, domain: str | None = None) -> list[LexicalHit]:
+        """The chunks of the highest inner product, best first, equal ones by key.
+
+        What scores nothing is not returned, so an empty query finds nothing; nor does a store without sparse vectors.
+        Which of several equal chunks come last within ``top_k`` is up to the store.
+        """
+        ...
+
+    def vectors(self, keys: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int, int], Vector]:
+        """The dense vectors of chunks, by (document id, revision, number); unknown keys are missing from the answer.
+
+        For chunks that only the lexical search found: some hundreds at most.
+        """
         ...
 
     def delete(self, document_ids: Sequence[int]) -> None:

@@ -1,14 +1,19 @@
 """The collection of chunk vectors in Milvus: how it is made, what it remembers, how it is proved and loaded.
 
-Layout 1: key ``{document id}:{revision}:{number}``, the three numbers again as ints (for filters), the domain as an int
-key, the vector under metric ``L2``. A sparse vector beside it is a new layout: raise ``LAYOUT``, add the field and its
-index in :func:`create`; a collection of an older layout then answers ``collection_mismatch`` and ``reindex --all``
-makes it anew (fields cannot be added to a collection that Milvus Lite holds).
+Layout 2: key ``{document id}:{revision}:{number}``, the three numbers again as ints (for filters), the domain as an int
+key, the vector under metric ``L2``, the terms as a sparse vector under metric ``IP``. A server before Milvus 2.4 has no
+sparse vectors: the collection is made without them there.
+
+Layout 1 had no terms. Another field is a new layout again: raise ``LAYOUT``, add the field in :func:`create` and its
+index to ``_INDEXES``; a collection of an older layout then answers ``collection_mismatch`` and ``reindex --all`` makes
+it anew (fields cannot be added to a collection that Milvus Lite holds).
 """
 
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -17,9 +22,11 @@ from clients.milvus_sdk import DataType, StaleStoreError, translated
 
 logger = logging.getLogger(__name__)
 
-LAYOUT = "1"
+LAYOUT = "2"
 METRIC = "L2"
+TERMS_METRIC = "IP"
 VECTOR = "vector"
+TERMS = "terms"
 INTS = ("document_id", "revision", "number")
 DOMAIN = "domain_key"
 LOAD_TIMEOUT = 60.0
@@ -28,10 +35,12 @@ REINDEX_HINT = "Run: python manage.py reindex --all"
 
 _PROPERTY = "kbsite."
 _PROVED = "kbsite.metric_proved_on"
+_INDEXES = {VECTOR: ("FLAT", METRIC), TERMS: ("SPARSE_INVERTED_INDEX", TERMS_METRIC)}
+"""Both are exact, and the right ones in Milvus Lite."""
 
 
-def prepare(client: Any, uri: str, name: str, identity: CollectionIdentity, *, lite: bool) -> None:
-    """Make the collection if it is missing, check whose it is, prove the metric, load it.
+def prepare(client: Any, uri: str, name: str, identity: CollectionIdentity, *, lite: bool) -> bool:
+    """Make the collection if it is missing, check whose it is, prove the metric, load it. True where it holds terms.
 
     Raises ``ClientError``: ``collection_mismatch``, ``metric_mismatch``, ``store_unavailable``.
     """
@@ -47,7 +56,16 @@ def prepare(client: Any, uri: str, name: str, identity: CollectionIdentity, *, l
             prove_metric(client)
             create(client, name, identity, version)
             logger.info("vector store: made the collection %s for %s", name, identity)
-    _load(client, uri, name, lite=lite)
+        # Asked of the collection and not of the version: an upgraded server still holds what the old one made.
+        there = {field["name"] for field in client.describe_collection(name, timeout=CALL_TIMEOUT)["fields"]}
+    _load(client, uri, name, [field for field in _INDEXES if field in there], lite=lite)
+    return TERMS in there
+
+
+def has_sparse_vectors(version: str) -> bool:
+    """Milvus has them from 2.4 on; Milvus Lite (``milvus_lite-3.2.2``) and a build that tells no version have them."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return found is None or (int(found[1]), int(found[2])) >= (2, 4)
 
 
 def create(client: Any, name: str, identity: CollectionIdentity, version: str) -> None:
@@ -57,10 +75,14 @@ def create(client: Any, name: str, identity: CollectionIdentity, version: str) -
     for field in (*INTS, DOMAIN):
         schema.add_field(field, DataType.INT64)
     schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=identity.dimension)
+    fields = [VECTOR]
+    if has_sparse_vectors(version):
+        schema.add_field(TERMS, DataType.SPARSE_FLOAT_VECTOR)
+        fields.append(TERMS)
     client.create_collection(
         name,
         schema=schema,
-        index_params=_index(client),
+        index_params=_indexes(client, fields),
         properties={**_remembered(identity), _PROVED: version},
         consistency_level="Session",
         timeout=LOAD_TIMEOUT,
@@ -78,7 +100,7 @@ def prove_metric(client: Any) -> None:
     schema.add_field("pk", DataType.INT64, is_primary=True)
     schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=2)
     try:
-        client.create_collection(name, schema=schema, index_params=_index(client), timeout=LOAD_TIMEOUT)
+        client.create_collection(name, schema=schema, index_params=_indexes(client, [VECTOR]), timeout=LOAD_TIMEOUT)
         client.upsert(name, [{"pk": 1, VECTOR: [-1.0, 0.0]}, {"pk": 2, VECTOR: [0.0, 1.0]}], timeout=CALL_TIMEOUT)
         hits = client.search(
             name,
@@ -101,10 +123,11 @@ def prove_metric(client: Any) -> None:
         )
 
 
-def _index(client: Any) -> Any:
-    # FLAT is exact, and the right one in Milvus Lite.
+def _indexes(client: Any, fields: Sequence[str]) -> Any:
     params = client.prepare_index_params()
-    params.add_index(VECTOR, index_type="FLAT", metric_type=METRIC)
+    for field in fields:
+        index_type, metric = _INDEXES[field]
+        params.add_index(field, index_type=index_type, metric_type=metric)
     return params
 
 
@@ -131,25 +154,33 @@ def _check_identity(name: str, properties: dict[str, Any], identity: CollectionI
     )
 
 
-def _load(client: Any, uri: str, name: str, *, lite: bool) -> None:
+def _load(client: Any, uri: str, name: str, fields: Sequence[str], *, lite: bool) -> None:
     """Load the collection: after a restart Milvus Lite has it released, and every search would fail.
 
-    A kill just after a flush can leave Lite an index file half written; the rows are whole, so the index is made again.
+    A kill just after a flush can leave Lite an index file half written; the rows are whole, so the indexes are made
+    again.
     """
     try:
         with translated(uri):
-            if not client.list_indexes(name, field_name=VECTOR):  # killed between making the collection and its index
-                client.create_index(name, _index(client), timeout=LOAD_TIMEOUT)
+            _make_missing_indexes(client, name, fields)
             client.load_collection(name, timeout=LOAD_TIMEOUT)
     except ClientError as error:
         if not lite or isinstance(error, StaleStoreError):
             raise
-        logger.warning("vector store: loading %s failed (%s); making its index again", name, error)
+        logger.warning("vector store: loading %s failed (%s); making its indexes again", name, error)
         with translated(uri):
             client.release_collection(name, timeout=CALL_TIMEOUT)
-            client.drop_index(name, VECTOR, timeout=CALL_TIMEOUT)
-            client.create_index(name, _index(client), timeout=LOAD_TIMEOUT)
+            for field in fields:
+                if client.list_indexes(name, field_name=field):  # asked anew: Lite 3.2.2 drops them all at the first
+                    client.drop_index(name, field, timeout=CALL_TIMEOUT)
+            _make_missing_indexes(client, name, fields)
             client.load_collection(name, timeout=LOAD_TIMEOUT)
     if lite:
         with translated(uri):
             client.flush(name, timeout=LOAD_TIMEOUT)  # rows that a killed process left unflushed
+
+
+def _make_missing_indexes(client: Any, name: str, fields: Sequence[str]) -> None:
+    """A kill between making the collection and its indexes leaves it without one of them, or both."""
+    if missing := [field for field in fields if not client.list_indexes(name, field_name=field)]:
+        client.create_index(name, _indexes(client, missing), timeout=LOAD_TIMEOUT)

@@ -7,25 +7,38 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
-import numpy as np
-
-from clients import milvus_collection
-from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, PartHealth, Vector, VectorHit
-from clients.milvus_collection import DOMAIN, INTS, METRIC, VECTOR
+from clients import milvus_collection, milvus_rows
+from clients.interfaces import (
+    ChunkVector,
+    ClientError,
+    CollectionIdentity,
+    LexicalHit,
+    PartHealth,
+    SparseVector,
+    Vector,
+    VectorHit,
+)
 from clients.milvus_sdk import StaleStoreError, connect, disconnect, is_lite, opening_lite, translated
 from clients.shared_lock import SharedLock
-from clients.vector_store_checks import check_chunks, check_int, check_query, domain_key, present_identity
+from clients.vector_store_checks import (
+    NO_LEXICAL_HINT,
+    check_chunks,
+    check_int,
+    check_keys,
+    check_query,
+    check_terms,
+    present_identity,
+)
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
-BATCH = 200
-UNFLUSHED_ROWS = 256
-"""Milvus Lite searches unflushed rows slowly (2,000 of them: 92 ms against 15), so no more than these are left so."""
-LARGEST_SEARCH = 16_384
+UNFLUSHED_ROWS = 128
+"""No more than these are left unflushed: Milvus Lite indexes their terms anew in each search (250 of them: 70 ms)."""
+BATCH = UNFLUSHED_ROWS
 IDS_IN_A_FILTER = 500
 
 
@@ -40,7 +53,7 @@ class MilvusVectorStore:
     Lite flush moves rows while no search looks on: it would miss them for a moment), ``_opening``.
     """
 
-    metric = METRIC
+    metric = milvus_collection.METRIC
 
     def __init__(
         self,
@@ -60,6 +73,8 @@ class MilvusVectorStore:
         self._opening = threading.Lock()
         self._client: Any = None
         self._dimension = 0
+        self._lexical = False
+        self._cold = False
         self._unflushed = 0
         self._changes = 0
         self._counted: tuple[int, dict[tuple[int, int], int]] = (-1, {})
@@ -68,9 +83,20 @@ class MilvusVectorStore:
 
     # ---- Opening ---------------------------------------------------------------------------------------------------
 
+    @property
+    def has_lexical(self) -> bool:
+        """Whether the collection holds sparse vectors. Opens the store; false where that fails."""
+        try:
+            self.open()
+        except ClientError:
+            return False
+        return self._lexical
+
     def open(self) -> None:
         """Connect, make the collection if missing, prove the metric, load. Idempotent."""
         self._opened()
+        if self._cold:
+            self._warm()
 
     def close(self) -> None:
         """Let go of the connection; of a Lite file too, so that another process may open it."""
@@ -89,7 +115,7 @@ class MilvusVectorStore:
                 self._raise_fresh_failure()
                 began = time.monotonic()
                 try:
-                    self._client = self._prepared(identity)
+                    client, self._lexical = self._prepared(identity)
                 except ClientError as error:
                     # A server that lets callers wait is not asked by each of them in turn: half the time is a rest.
                     self._failure = error
@@ -97,14 +123,28 @@ class MilvusVectorStore:
                     raise
                 self._dimension = identity.dimension
                 self._counted = (-1, {})  # the file may have been another process' in between
+                self._cold = True
+                self._client = client  # last: whoever sees it goes on without the lock
             return self._client
+
+    def _warm(self) -> None:
+        """Have Milvus Lite build its sparse indexes now, so that no question waits for it (25,000 chunks: 3 s).
+
+        Without ``_access``: a flush that waited for this would keep every search out. Where it fails, as on a store
+        that is closed meanwhile, the next lexical search does it.
+        """
+        client, self._cold = self._opened(), False
+        if self._lite and self._lexical:
+            with suppress(ClientError, ValueError), translated(self._uri):
+                milvus_rows.build_sparse_indexes(client, self._name)
 
     def _raise_fresh_failure(self) -> None:
         if self._failure is not None and time.monotonic() < self._failure_holds_until:
             raise copy.copy(self._failure)
         self._failure = None
 
-    def _prepared(self, identity: CollectionIdentity, *, empty: bool = False) -> Any:
+    def _prepared(self, identity: CollectionIdentity, *, empty: bool = False) -> tuple[Any, bool]:
+        """A client with the collection loaded, and whether that holds sparse vectors."""
         with opening_lite if self._lite else nullcontext():
             client = connect(self._uri, self._timeout)
             ready = False
@@ -112,12 +152,12 @@ class MilvusVectorStore:
                 if empty:
                     with translated(self._uri):
                         client.drop_collection(self._name, timeout=self._timeout)
-                milvus_collection.prepare(client, self._uri, self._name, identity, lite=self._lite)
+                lexical = milvus_collection.prepare(client, self._uri, self._name, identity, lite=self._lite)
                 ready = True
             finally:
                 if not ready:
                     disconnect(client, self._uri, release=True)
-            return client
+            return client, lexical
 
     def _forget(self, client: Any) -> None:
         with self._opening:
@@ -148,17 +188,8 @@ class MilvusVectorStore:
         document_id, revision = check_int(document_id, "A document's id"), check_int(revision, "A revision")
         self.open()
         matrix = check_chunks(chunks, self._dimension)
-        rows = [
-            {
-                "pk": f"{document_id}:{revision}:{int(chunk.number)}",
-                "document_id": document_id,
-                "revision": revision,
-                "number": int(chunk.number),
-                DOMAIN: domain_key(chunk.domain),
-                VECTOR: vector,
-            }
-            for chunk, vector in zip(chunks, matrix, strict=True)
-        ]
+        terms = [check_terms(chunk.terms) for chunk in chunks]
+        rows = milvus_rows.chunk_rows(document_id, revision, chunks, matrix, terms if self._lexical else None)
         with self._writing:
             for start in range(0, len(rows), BATCH):
                 self._write(rows[start : start + BATCH])
@@ -203,7 +234,9 @@ class MilvusVectorStore:
         """
         with self._writing:
             before: set[str] = set()
-            while keys := self._keys(int_filter):
+            while keys := self._call(
+                lambda client: milvus_rows.pks_of(client, self._name, int_filter, timeout=self._timeout)
+            ):
                 if before >= keys:
                     raise ClientError(
                         "The vector store kept rows that it was told to delete.", code="store_error", retryable=True
@@ -214,19 +247,6 @@ class MilvusVectorStore:
     def _delete_keys(self, keys: list[str]) -> None:
         with self._changing():
             self._call(lambda client: client.delete(self._name, ids=keys, timeout=self._timeout))
-
-    def _keys(self, int_filter: str) -> set[str]:
-        rows = self._call(
-            lambda client: client.query(
-                self._name,
-                filter=int_filter,
-                output_fields=["pk"],
-                limit=5_000,
-                consistency_level="Strong",
-                timeout=self._timeout,
-            )
-        )
-        return {str(row["pk"]) for row in rows}
 
     def flush(self) -> None:
         """Settle what was written. Milvus Lite only: a server searches its growing segments fast, and limits flushes.
@@ -241,6 +261,7 @@ class MilvusVectorStore:
             with self._access.exclusive():
                 self._call(lambda client: client.flush(self._name, timeout=milvus_collection.LOAD_TIMEOUT))
             self._unflushed = 0
+            self._warm()
 
     def reset(self) -> None:
         """Drop everything and begin an empty collection for the present embedder."""
@@ -250,9 +271,10 @@ class MilvusVectorStore:
                 disconnect(self._client, self._uri, release=False)
             self._client = self._failure = None
             with self._changing():
-                self._client = self._prepared(identity, empty=True)
+                client, self._lexical = self._prepared(identity, empty=True)
             self._dimension = identity.dimension
             self._unflushed = 0
+            self._client = client
 
     # ---- Reading ---------------------------------------------------------------------------------------------------
 
@@ -265,20 +287,37 @@ class MilvusVectorStore:
         if top_k < 1:
             return []
         with self._access.shared():
-            found = self._call(
-                lambda client: client.search(
+            return self._call(
+                lambda client: milvus_rows.nearest(
+                    client,
                     self._name,
-                    [query],
-                    limit=min(top_k, LARGEST_SEARCH),
-                    filter="" if domain is None else f"{DOMAIN} == {domain_key(domain)}",
-                    anns_field=VECTOR,
-                    search_params={"metric_type": METRIC},
-                    output_fields=[*INTS, VECTOR] if with_vectors else list(INTS),
-                    consistency_level="Session",
+                    query,
+                    top_k,
+                    domain=domain,
+                    with_vectors=with_vectors,
                     timeout=self._timeout,
                 )
             )
-        return [_hit(hit) for hit in found[0]]
+
+    def search_lexical(self, query: SparseVector, top_k: int, *, domain: str | None = None) -> list[LexicalHit]:
+        """The chunks of the highest inner product, best first; ``domain`` narrows to one category. At most 16,384."""
+        terms = check_terms(query)
+        self.open()
+        if top_k < 1 or not terms or not self._lexical:
+            return []
+        with self._access.shared():
+            return self._call(
+                lambda client: milvus_rows.best_by_terms(
+                    client, self._name, terms, top_k, domain=domain, timeout=self._timeout
+                )
+            )
+
+    def vectors(self, keys: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int, int], Vector]:
+        """The dense vectors of chunks, by (document id, revision, number); unknown keys are missing from the answer."""
+        checked = check_keys(keys)
+        self.open()
+        with self._access.shared():
+            return self._call(lambda client: milvus_rows.vectors_of(client, self._name, checked, timeout=self._timeout))
 
     def counts(self) -> dict[tuple[int, int], int]:
         """Chunks by ``(document id, revision)``, over all rows.
@@ -296,43 +335,14 @@ class MilvusVectorStore:
         return dict(counts)
 
     def _count(self, client: Any) -> dict[tuple[int, int], int]:
-        counts: dict[tuple[int, int], int] = {}
-        for row in self._all_rows(client):
-            key = (int(row["document_id"]), int(row["revision"]))
-            counts[key] = counts.get(key, 0) + 1
-        return counts
-
-    def _all_rows(self, client: Any) -> Iterator[dict[str, Any]]:
-        fields = ["document_id", "revision"]
-        if self._lite:  # has no limit of rows, and sorts them all again for each page
-            yield from client.query(self._name, filter="document_id >= 0", output_fields=fields, timeout=60.0)
-            return
-        pages = client.query_iterator(
-            self._name, batch_size=5_000, output_fields=fields, consistency_level="Strong", timeout=self._timeout
-        )
-        try:
-            while page := pages.next():
-                yield from page
-        finally:
-            pages.close()
+        return milvus_rows.count_revisions(client, self._name, lite=self._lite, timeout=self._timeout)
 
     def health(self) -> PartHealth:
-        """Ok, degraded (another thread is opening it) or down with the reason and what to do. Never raises."""
+        """Ok, degraded (being opened, or without sparse vectors) or down, with what to do. Never raises."""
         if self._client is None and self._opening.locked():
             return PartHealth("degraded", "The vector store is being opened.")
         try:
             self._call(lambda client: client.get_load_state(self._name, timeout=2.0))
         except ClientError as error:
             return PartHealth("down", f"{error} {error.hint}".strip())
-        return PartHealth("ok")
-
-
-def _hit(hit: Any) -> VectorHit:
-    entity = hit["entity"]
-    return VectorHit(
-        document_id=int(entity["document_id"]),
-        revision=int(entity["revision"]),
-        number=int(entity["number"]),
-        squared_distance=float(hit["distance"]),
-        vector=np.asarray(entity[VECTOR], dtype=np.float32) if VECTOR in entity else None,
-    )
+        return PartHealth("ok") if self._lexical else PartHealth("degraded", NO_LEXICAL_HINT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,18 @@ import numpy.typing as npt
 from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, Matrix, Vector
 from clients.registry import get_embedder
 
+ChunkKey = tuple[int, int, int]
+"""Document id, revision, number."""
+
 NORM_TOLERANCE = 1e-3
+NO_LEXICAL_HINT = (
+    "Lexical search is off: the server had no sparse vectors (they came with Milvus 2.4) when the collection was made. "
+    "Upgrade it, then run: python manage.py reindex --all"
+)
 _LARGEST_INT = 2**63 - 1
+_LARGEST_TERM = 2**31 - 1
+_SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
+_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
 def present_identity() -> CollectionIdentity:
@@ -32,6 +42,45 @@ def check_int(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= _LARGEST_INT:
         raise ClientError(f"{name} must be a whole number from 0 up, not {value!r}.", code="vector_invalid")
     return int(value)
+
+
+def check_keys(keys: Iterable[ChunkKey]) -> list[ChunkKey]:
+    """The keys as whole numbers, in order."""
+    return [
+        (
+            check_int(document_id, "A document's id"),
+            check_int(revision, "A revision"),
+            check_int(number, "A chunk's number"),
+        )
+        for document_id, revision, number in keys
+    ]
+
+
+def check_terms(terms: object) -> dict[int, float]:
+    """A sparse vector with whole numbers and floats, in the order of its term ids; it may be empty.
+
+    Raises ``ClientError`` (``vector_invalid``) for what is no term id, and for a weight that is not above 0, is NaN or
+    infinity, or does not fit the 32 bits that a store keeps of it.
+    """
+    if not isinstance(terms, Mapping):
+        raise ClientError(f"A sparse vector must map term ids to weights, not {terms!r}.", code="vector_invalid")
+    return dict(sorted((_check_term(term), _check_weight(weight)) for term, weight in terms.items()))
+
+
+def _check_term(term: object) -> int:
+    if isinstance(term, bool) or not isinstance(term, int | np.integer) or not 0 <= term <= _LARGEST_TERM:
+        raise ClientError(f"A term id must be a whole number from 0 to 2**31 - 1, not {term!r}.", code="vector_invalid")
+    return int(term)
+
+
+def _check_weight(weight: object) -> float:
+    if (
+        isinstance(weight, bool)
+        or not isinstance(weight, int | float | np.integer | np.floating)
+        or not _SMALLEST_WEIGHT <= weight <= _LARGEST_WEIGHT
+    ):
+        raise ClientError(f"A term's weight must be a finite number above 0, not {weight!r}.", code="vector_invalid")
+    return float(weight)
 
 
 def check_query(vector: Vector, dimension: int) -> Vector:

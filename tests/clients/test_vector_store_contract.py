@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from clients.fakes import InMemoryVectorStore
-from clients.interfaces import ChunkVector, ClientError, VectorStore
+from clients.interfaces import ChunkVector, ClientError, LexicalHit, VectorStore
 from clients.vector_store import MilvusVectorStore
-from tests.clients.vectors import DIMENSION, IDENTITY, axis, chunk, unit
+from tests.clients.vectors import DIMENSION, IDENTITY, axis, chunk, inner_product, unit, weights
 
 SERVER = os.environ.get("VECTOR_STORE_TEST_URI", "")
 INJECTED = [
@@ -214,3 +214,150 @@ def test_an_open_store_is_healthy(store: VectorStore) -> None:
     store.open()
     store.open()
     assert store.health().status == "ok"
+
+
+# ---- Terms -----------------------------------------------------------------------------------------------------------
+
+
+def _keys(hits: list[LexicalHit]) -> list[tuple[int, int, int]]:
+    return [(hit.document_id, hit.revision, hit.number) for hit in hits]
+
+
+def test_terms_find_chunks_by_their_inner_product_and_the_best_comes_first(store: VectorStore) -> None:
+    assert store.has_lexical
+    written = {(1, 1, number): weights(number) for number in range(300)}  # more than are left unflushed
+    written.update({(2, 3, number): weights(1_000 + number) for number in range(20)})
+    for document_id, revision in ((1, 1), (2, 3)):
+        chunks = [chunk(key[2], unit(key[2]), terms=terms) for key, terms in written.items() if key[0] == document_id]
+        store.upsert(document_id, revision, chunks)
+    query = weights(77, terms=5)
+    expected = {key: score for key, terms in written.items() if (score := inner_product(query, terms)) > 0}
+    assert 20 < len(expected) < len(written)
+    hits = store.search_lexical(query, 1_000)
+    assert {key: hit.score for key, hit in zip(_keys(hits), hits, strict=True)} == pytest.approx(expected, abs=1e-5)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert _keys(store.search_lexical(query, 7)) == _keys(hits)[:7]
+
+
+def test_chunks_of_one_score_come_by_their_keys(store: VectorStore) -> None:
+    for document_id, revision, number in ((11, 1, 0), (2, 2, 1), (2, 2, 0), (2, 10, 0)):
+        store.upsert(document_id, revision, [chunk(number, axis(0), terms={5: 0.5, 9: 0.25})])
+    store.upsert(99, 1, [chunk(0, axis(0), terms={5: 0.5, 9: 0.5})])
+    hits = _keys(store.search_lexical({9: 1.0, 5: 2.0}, 10))
+    assert hits == [(99, 1, 0), (2, 2, 0), (2, 2, 1), (2, 10, 0), (11, 1, 0)]
+
+
+def test_what_scores_nothing_is_not_found(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0), terms={0: 0.5}), chunk(1, axis(0), terms={2**31 - 1: 0.5})])
+    store.upsert(2, 1, [chunk(0, axis(0)), chunk(1, axis(1), terms={7: 0.5})])
+    assert _keys(store.search_lexical({0: 1.0, 2**31 - 1: 2.0, 8: 3.0}, 10)) == [(1, 1, 1), (1, 1, 0)]
+    assert store.search_lexical({8: 1.0}, 10) == []
+    assert store.search_lexical({}, 10) == []
+    assert store.search_lexical({0: 1.0}, 0) == []
+    assert store.search_lexical({0: 1.0}, -1) == []
+    assert len(store.search(axis(0), 10)) == 4  # without terms, and with them, a chunk is found by its vector
+
+
+def test_a_domain_narrows_the_lexical_search(store: VectorStore) -> None:
+    store.upsert(1, 1, [chunk(0, axis(0), "payment", {5: 0.5})])
+    store.upsert(2, 1, [chunk(0, axis(0), "支付", {5: 0.4})])
+    assert _keys(store.search_lexical({5: 1.0}, 10)) == [(1, 1, 0), (2, 1, 0)]
+    assert _keys(store.search_lexical({5: 1.0}, 10, domain="支付")) == [(2, 1, 0)]
+    for domain in INJECTED:
+        assert store.search_lexical({5: 1.0}, 10, domain=domain) == []
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_no_stale_terms_are_found_after_writing_again_and_deleting(store: VectorStore, flushed: bool) -> None:
+    def settle() -> None:
+        if flushed:
+            store.flush()
+
+    for revision in (1, 2):
+        store.upsert(7, revision, [chunk(0, axis(0), terms={5: 0.5}), chunk(1, axis(1), terms={6: 0.5})])
+    store.upsert(8, 1, [chunk(0, axis(0), terms={5: 0.25})])
+    settle()
+    assert len(store.search_lexical({5: 1.0}, 10)) == 3
+    store.upsert(7, 2, [chunk(0, axis(0), terms={9: 0.5}), chunk(1, axis(1))])
+    settle()
+    assert _keys(store.search_lexical({5: 1.0}, 10)) == [(7, 1, 0), (8, 1, 0)]
+    assert _keys(store.search_lexical({6: 1.0}, 10)) == [(7, 1, 1)]
+    assert _keys(store.search_lexical({9: 1.0}, 10)) == [(7, 2, 0)]
+    store.delete_revisions(7, keep=2)
+    settle()
+    assert _keys(store.search_lexical({5: 1.0, 6: 1.0, 9: 1.0}, 10)) == [(7, 2, 0), (8, 1, 0)]
+    store.discard(7, 2)
+    settle()
+    assert _keys(store.search_lexical({5: 1.0, 9: 1.0}, 10)) == [(8, 1, 0)]
+    store.delete([8])
+    settle()
+    assert store.search_lexical({5: 1.0, 6: 1.0, 9: 1.0}, 10) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {-1: 1.0},
+        {2**31: 1.0},
+        {True: 1.0},
+        {1.5: 1.0},
+        {"1": 1.0},
+        {1: 0.0},
+        {1: -0.5},
+        {1: float("nan")},
+        {1: float("inf")},
+        {1: 1e-60},
+        {1: 1e60},
+        {1: True},
+        {1: "0.5"},
+        {1: None},
+        [(1, 0.5)],
+        None,
+    ],
+    ids=str,
+)
+def test_bad_terms_are_refused_before_anything_is_written(store: VectorStore, wrong: Any) -> None:
+    bad = ChunkVector(number=1, domain="payment", vector=axis(1), terms=wrong)
+    calls: list[Callable[[], object]] = [
+        lambda: store.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5}), bad]),
+        lambda: store.search_lexical(wrong, 5),
+    ]
+    for call in calls:
+        with pytest.raises(ClientError) as caught:
+            call()
+        assert caught.value.code == "vector_invalid"
+    assert store.counts() == {}
+
+
+def test_numpy_numbers_are_terms_and_weights(store: VectorStore) -> None:
+    terms: dict[Any, Any] = {np.int64(9): np.float32(0.5), np.uint32(5): np.float64(0.25), 7: 2}
+    store.upsert(1, 1, [chunk(0, axis(0), terms=terms)])
+    assert store.search_lexical(terms, 1)[0].score == pytest.approx(0.25 + 0.0625 + 4, abs=1e-5)
+
+
+# ---- Vectors by key --------------------------------------------------------------------------------------------------
+
+
+def test_vectors_are_read_back_by_their_keys(store: VectorStore) -> None:
+    store.upsert(1, 2, [chunk(number, unit(number)) for number in range(600)])
+    store.upsert(12, 1, [chunk(0, axis(3))])
+    asked = [(1, 2, number) for number in range(600)] + [(12, 1, 0), (12, 1, 0), (1, 1, 0), (1, 21, 0), (404, 1, 0)]
+    found = store.vectors(asked)
+    assert sorted(found) == sorted({*asked[:601]})
+    assert found[1, 2, 599].dtype == np.float32
+    assert found[1, 2, 599] == pytest.approx(unit(599), abs=1e-6)
+    assert found[12, 1, 0] == pytest.approx(axis(3), abs=1e-6)
+    assert store.vectors([]) == {}
+    store.upsert(12, 1, [chunk(0, axis(4))])
+    assert store.vectors([(12, 1, 0)])[12, 1, 0] == pytest.approx(axis(4), abs=1e-6)
+    store.delete([1, 12])
+    assert store.vectors(asked) == {}
+
+
+@pytest.mark.parametrize("wrong", ['1"] or pk in ["1', "1", 1.0, None, -1, True])
+def test_only_whole_numbers_are_taken_as_keys(store: VectorStore, wrong: Any) -> None:
+    store.upsert(1, 1, [chunk(1, axis(0))])
+    for key in ((wrong, 1, 1), (1, wrong, 1), (1, 1, wrong)):
+        with pytest.raises(ClientError) as caught:
+            store.vectors([key])
+        assert caught.value.code == "vector_invalid"

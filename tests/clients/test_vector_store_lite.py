@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 from milvus_lite.engine import collection  # type: ignore[import-untyped]
+from milvus_lite.index.sparse_ip import SparseIpIndex  # type: ignore[import-untyped]
 
-from clients import milvus_sdk, vector_store
+from clients import milvus_collection, milvus_sdk, vector_store
 from clients.interfaces import ClientError
 from clients.vector_store import UNFLUSHED_ROWS, MilvusVectorStore
-from tests.clients.vectors import IDENTITY, axis, chunk, unit
+from tests.clients.vectors import IDENTITY, axis, chunk, unit, weights
 
 PROJECT = Path(__file__).resolve().parents[2]
 WRITES_AND_DIES = """
@@ -81,6 +82,20 @@ def test_a_restarted_store_answers_with_what_was_written(make_store: Callable[..
     second = make_store()
     assert [(hit.document_id, hit.revision) for hit in second.search(axis(0), 5)] == [(1, 2), (2, 1)]
     assert second.counts() == {(1, 2): 1, (2, 1): 1}
+
+
+def test_a_restarted_store_finds_by_terms_and_by_key(make_store: Callable[..., MilvusVectorStore]) -> None:
+    first = make_store()
+    first.upsert(1, 2, [chunk(0, axis(0), terms={5: 0.5}), chunk(1, axis(1))])
+    first.flush()
+    first.upsert(2, 1, [chunk(0, axis(1), terms={5: 0.75, 6: 0.5})])
+    first.upsert(1, 2, [chunk(1, axis(2), terms={6: 0.25})])
+    first.close()
+    second = make_store()
+    assert second.has_lexical
+    found = [(hit.document_id, hit.number, hit.score) for hit in second.search_lexical({5: 1.0, 6: 1.0}, 5)]
+    assert found == [(2, 0, 1.25), (1, 0, 0.5), (1, 1, 0.25)]
+    assert second.vectors([(1, 2, 1)])[1, 2, 1] == pytest.approx(axis(2))
 
 
 def test_a_killed_process_loses_nothing_and_leaves_no_lock(
@@ -155,13 +170,116 @@ def test_a_store_that_answers_plain_distances_is_refused(
     assert "1.414" in str(caught.value)
 
 
+class _OldServer:
+    """A server as Milvus 2.3 was, which refuses a sparse field."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_server_version(self, **_options: Any) -> str:
+        return "v2.3.5"
+
+
+def _behind_an_old_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_store, "connect", lambda *given: _OldServer(milvus_sdk.connect(*given)))
+
+
+def test_a_store_without_sparse_vectors_searches_without_them_and_says_so(
+    make_store: Callable[..., MilvusVectorStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as old:
+        _behind_an_old_server(old)
+        store = make_store()
+        store.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5}), chunk(1, axis(1))])
+        assert not store.has_lexical
+        assert store.search_lexical({5: 1.0}, 5) == []
+        assert [hit.number for hit in store.search(axis(0), 5)] == [0, 1]
+        assert sorted(store.vectors([(1, 1, 0), (1, 1, 1)])) == [(1, 1, 0), (1, 1, 1)]
+        assert store.health().status == "degraded"
+        assert "Lexical search is off" in store.health().hint
+        store.close()
+    upgraded = make_store()  # still holds what the old server made
+    assert not upgraded.has_lexical
+    assert [hit.number for hit in upgraded.search(axis(0), 5)] == [0, 1]
+    assert "reindex --all" in upgraded.health().hint
+    upgraded.reset()
+    upgraded.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5})])
+    assert [hit.document_id for hit in upgraded.search_lexical({5: 1.0}, 5)] == [1]
+    assert upgraded.health().status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [
+        ("v2.3.5", False),
+        ("2.3.22-dev", False),
+        ("1.9", False),
+        ("v2.4.0", True),
+        ("2.10.1", True),
+        ("3.0", True),
+        ("milvus_lite-3.2.2", True),
+        ("master-20260101", True),
+        ("", True),
+    ],
+)
+def test_sparse_vectors_came_with_version_2_4(version: str, has: bool) -> None:
+    assert milvus_collection.has_sparse_vectors(version) is has
+
+
+def test_a_collection_of_the_layout_before_terms_is_refused_until_the_store_is_reset(
+    make_store: Callable[..., MilvusVectorStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(milvus_collection, "LAYOUT", "1")
+        _behind_an_old_server(before)
+        first = make_store()
+        first.upsert(1, 1, [chunk(0, axis(0))])
+        first.close()
+    store = make_store()
+    with pytest.raises(ClientError) as caught:
+        store.search_lexical({5: 1.0}, 1)
+    assert caught.value.code == "collection_mismatch"
+    assert "layout 1" in str(caught.value)
+    assert "layout 2" in str(caught.value)
+    assert "python manage.py reindex --all" in caught.value.hint
+    assert not store.has_lexical
+    assert store.health().status == "down"
+    store.reset()
+    store.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5})])
+    assert [hit.document_id for hit in store.search_lexical({5: 1.0}, 1)] == [1]
+
+
+@pytest.mark.parametrize("lost", [["vector"], ["terms"], ["vector", "terms"]])
+def test_an_index_that_a_killed_process_did_not_make_is_made_at_the_next_start(
+    make_store: Callable[..., MilvusVectorStore], tmp_path: Path, lost: list[str]
+) -> None:
+    first = make_store()
+    first.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5})])
+    first.close()
+    client = milvus_sdk.connect(str(tmp_path / "milvus.db"), 5.0)
+    client.release_collection("kbsite_chunks")
+    for field in lost:
+        client.drop_index("kbsite_chunks", f"{field}_idx")  # so Lite calls the index of one field
+    assert not set(lost) & set(client.list_indexes("kbsite_chunks"))
+    assert len(client.list_indexes("kbsite_chunks")) == 2 - len(lost)
+    milvus_sdk.disconnect(client, str(tmp_path / "milvus.db"), release=True)
+    second = make_store()
+    assert second._call(lambda opened: sorted(opened.list_indexes("kbsite_chunks"))) == ["terms", "vector"]
+    assert [hit.document_id for hit in second.search(axis(0), 1)] == [1]
+    assert [hit.document_id for hit in second.search_lexical({5: 1.0}, 1)] == [1]
+
+
 def test_an_index_file_half_written_is_made_again(
     make_store: Callable[..., MilvusVectorStore], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = make_store()
-    first.upsert(1, 1, [chunk(0, axis(0)), chunk(1, axis(1))])
+    first.upsert(1, 1, [chunk(0, axis(0)), chunk(1, axis(1), terms={5: 0.5})])
     first.flush()
     first.search(axis(0), 1)
+    first.search_lexical({5: 1.0}, 1)
     first.close()
     broken = list((tmp_path / "milvus.db").rglob("*.idx"))
     assert broken, "Milvus Lite keeps its index in other files now: mend this test"
@@ -170,7 +288,8 @@ def test_an_index_file_half_written_is_made_again(
     with caplog.at_level(logging.WARNING):
         second = make_store()
         assert [hit.number for hit in second.search(axis(1), 2)] == [1, 0]
-    assert "making its index again" in caplog.text
+    assert [hit.number for hit in second.search_lexical({5: 1.0}, 2)] == [1]
+    assert "making its indexes again" in caplog.text
 
 
 def test_threads_that_open_at_once_share_one_store(make_store: Callable[..., MilvusVectorStore]) -> None:
@@ -195,7 +314,7 @@ def test_searches_miss_nothing_while_rows_are_flushed(
     make_store: Callable[..., MilvusVectorStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_store()
-    store.upsert(1, 1, [chunk(0, axis(0))])
+    store.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5})])
     flushing, looked = threading.Event(), threading.Event()
     new_log = collection.WAL
 
@@ -209,21 +328,26 @@ def test_searches_miss_nothing_while_rows_are_flushed(
     flusher.start()
     assert flushing.wait(10)
     found, counted = store.search(axis(0), 1), store.counts()
+    found_by_terms, read = store.search_lexical({5: 1.0}, 1), store.vectors([(1, 1, 0)])
     looked.set()
     flusher.join()
     assert [hit.document_id for hit in found] == [1]
+    assert [hit.document_id for hit in found_by_terms] == [1]
+    assert list(read) == [(1, 1, 0)]
     assert counted == {(1, 1): 1}
 
 
 def test_searching_and_writing_go_on_together(make_store: Callable[..., MilvusVectorStore]) -> None:
     store = make_store()
-    store.upsert(1, 1, [chunk(0, axis(0))])
+    store.upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5})])
     missed: list[int] = []
     done = threading.Event()
 
     def look() -> None:
         while not done.is_set():
-            if [hit.document_id for hit in store.search(axis(0), 1)] != [1]:
+            found = [hit.document_id for hit in store.search(axis(0), 1)]
+            by_terms = [hit.document_id for hit in store.search_lexical({5: 1.0}, 2)]
+            if (found, by_terms) != ([1], [1]):
                 missed.append(1)
 
     threads = [threading.Thread(target=look) for _ in range(3)]
@@ -231,7 +355,7 @@ def test_searching_and_writing_go_on_together(make_store: Callable[..., MilvusVe
         thread.start()
     try:
         for turn in range(12):
-            store.upsert(2 + turn, 1, [chunk(number, axis(1)) for number in range(20)])
+            store.upsert(2 + turn, 1, [chunk(number, axis(1), terms={6: 0.5}) for number in range(20)])
             store.delete([1 + turn] if turn else [])
             store.flush()
     finally:
@@ -249,6 +373,33 @@ def test_many_rows_are_flushed_without_being_asked(
     for document_id in range(1, 5):
         store.upsert(document_id, 1, [chunk(number, unit(number)) for number in range(UNFLUSHED_ROWS // 3)])
     assert list((tmp_path / "milvus.db" / "collections" / "kbsite_chunks").rglob("data_*.parquet"))
+
+
+def test_no_search_waits_for_a_sparse_index_to_be_built(
+    make_store: Callable[..., MilvusVectorStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[int] = []
+    build = SparseIpIndex.build
+
+    def counting(index: Any, rows: list[dict[int, float]], **options: Any) -> None:
+        built.append(len(rows))
+        build(index, rows, **options)
+
+    first = make_store()
+    first.upsert(1, 1, [chunk(number, unit(number), terms=weights(number)) for number in range(UNFLUSHED_ROWS + 1)])
+    first.flush()
+    monkeypatch.setattr(SparseIpIndex, "build", counting)
+    assert first.search_lexical(weights(7), 5)[0].number == 7
+    assert built == []
+    first.close()
+    second = make_store()
+    second.open()
+    assert sum(built) == UNFLUSHED_ROWS + 1
+    assert second.search_lexical(weights(7), 5)[0].number == 7
+    second.upsert(2, 1, [chunk(0, unit(1), terms=weights(1_000))])
+    second.flush()
+    assert second.search_lexical(weights(1_000), 5)[0].document_id == 2
+    assert sum(built) == UNFLUSHED_ROWS + 2
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,14 @@ def test_a_server_that_restarted_unnoticed_costs_no_error(server: Server, store:
     assert [hit.document_id for hit in store.search(axis(0), 1)] == [1]
     server.stop()
     server.start()
-    store.upsert(2, 1, [chunk(0, axis(0))])
+    store.upsert(2, 1, [chunk(0, axis(0), terms={5: 0.5})])
     assert store.counts() == {(1, 1): 1, (2, 1): 1}
+    server.stop()
+    server.start()
+    assert [hit.document_id for hit in store.search_lexical({5: 1.0}, 1)] == [2]
+    server.stop()
+    server.start()
+    assert list(store.vectors([(2, 1, 0)])) == [(2, 1, 0)]
 
 
 def test_a_collection_that_another_process_reset_is_opened_again(server: Server, store: MilvusVectorStore) -> None:
