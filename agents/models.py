@@ -92,3 +92,26 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return self.text[:80]
+
+
+class LevelCalibration(models.Model):
+    """The level fit that ``calibrate --apply`` saved for one embedder and version; without a row the shipped one holds.
+
+    ``fit`` has the fields of ``clients.interfaces.LevelFit``, ``chunks`` is how many the store had at that time.
+    """
+
+    embedder = models.CharField(max_length=64)
+    embedder_version = models.CharField(max_length=500)
+    fit = models.JSONField()
+    chunks = models.PositiveIntegerField()
+    created_at = models.DateTimeField()
+    by = models.CharField(max_length=150, blank=True, default="")
+
+    class Meta:
+        db_table = "level_calibration"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["embedder", "embedder_version"], name="level_calibration_of")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.embedder} {self.embedder_version}"

