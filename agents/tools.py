@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -18,9 +19,17 @@ from clients.registry import get_embedder, get_session_memory, get_vector_store
 from documents.source import get_keyword_index, get_source
 from retrieval.action_memory import MemoryScope, RetrievedDocTracker
 from retrieval.lookup import lookup_knowledge as look_up
-from retrieval.lookup_types import DomainLimit, LookupOutcome, RetrievalSettings
+from retrieval.lookup_types import DomainLimit, LookupOutcome, PrimaryContent, RetrievalSettings
 
-__all__ = ["LOOKUP_TOOL", "ToolContext", "ToolReply", "call_tool", "registered_tools", "retrieval_settings"]
+__all__ = [
+    "LOOKUP_TOOL",
+    "ToolContext",
+    "ToolReply",
+    "call_tool",
+    "registered_tools",
+    "retrieval_settings",
+    "text_for_model",
+]
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +80,11 @@ def call_tool(name: str, arguments: object, context: ToolContext) -> ToolReply:
     return _replied(name, arguments, context, started, result, None)
 
 
+def text_for_model(content: Mapping[str, Any]) -> str:
+    """A reply's content as the text that a model is given, and that people are shown where they are to see the same."""
+    return json.dumps(content, ensure_ascii=False, indent=2)
+
+
 def retrieval_settings(embedder: Embedder | None = None) -> RetrievalSettings:
     """The operator's settings, as retrieval takes them; for an ``embedder`` with the level fit in force for it.
 
@@ -80,6 +94,8 @@ def retrieval_settings(embedder: Embedder | None = None) -> RetrievalSettings:
         highly_relevant_threshold=settings.RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD,
         reference_threshold=settings.RETRIEVAL_REFERENCE_THRESHOLD,
         max_l2_distance=settings.RETRIEVAL_MAX_L2_DISTANCE,
+        precise_check=settings.RETRIEVAL_PRECISE_CHECK,
+        primary_content=cast(PrimaryContent, settings.PRIMARY_CONTENT),  # one of the two, checked like the next
         fit=present_fit(embedder) if embedder is not None else None,
         domain_limit=cast(DomainLimit, settings.RETRIEVAL_DOMAIN_LIMIT),  # one of the three: the settings file checks
     )

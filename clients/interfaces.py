@@ -56,11 +56,20 @@ class PartHealth:
 class LevelFit:
     """Where an embedder's similarities begin to mean something (SPEC section 7).
 
-    Both thresholds are on ``similarity`` (0 to 1, bounds inclusive). ``fitted_on`` and ``date`` say on what and when.
+    Thresholds are on ``similarity`` (0 to 1, bounds inclusive). ``covered_reference`` is the lower one that does where
+    the text covers ``min_coverage`` of the question; ``agreement``, where set, is what HIGHLY_RELEVANT takes once the
+    dense and the lexical search agree on the best document and its lead over the next ones is at least ``min_lead``
+    (a difference of fused scores); without such agreement nothing is highly relevant.
+    ``chunks`` is how many the store of the fit had. ``fitted_on`` and ``date`` say on what and when.
     """
 
     highly_relevant: float
     reference: float
+    covered_reference: float | None = None
+    min_coverage: float = 0.0
+    agreement: float | None = None
+    min_lead: float = 0.0
+    chunks: int = 0
     fitted_on: str = ""
     date: str = ""
 

@@ -14,8 +14,9 @@ from clients.registry import get_vector_store
 from documents import history, storage
 from documents.counters import bump
 from documents.domains import mark_dirty
-from documents.models import ApiDocument, DeletedDocument, DocumentChunk, DocumentHistory
+from documents.models import ApiDocument, DeletedDocument, DocumentHistory
 from documents.publishing import locked
+from documents.terms import remove_chunks
 from documents.transactions import repeated_on_deadlock
 from documents.uploads import not_found
 from documents.vectors import unflushed, vector_writer
@@ -106,7 +107,7 @@ def _remove_file_and_row(document_id: int, *, by: str) -> bool:
         storage.unlink_published(document.file_path)
         storage.drop_staged(document.pk, document.revision)
         DeletedDocument.objects.update_or_create(document_id=document.pk, defaults={"seq": seq})
-        DocumentChunk.objects.filter(document_id=document.pk).delete()
+        remove_chunks([document.pk])
         file_path = document.file_path
         document.delete()
     log.info("%s: deleted", file_path)

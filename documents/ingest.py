@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from clients.embedding_pool import IndexingEmbedder
-from clients.interfaces import ChunkVector, ClientError
+from clients.interfaces import ChunkVector, ClientError, Matrix, Vector
 from clients.registry import get_vector_store
 from documents import storage
 from documents.content import current_bytes
@@ -23,8 +23,10 @@ from documents.jobs import LEASE_SECONDS, Claim, fail, give_back, held, renew
 from documents.models import ApiDocument, DocumentChunk
 from documents.publishing import publish
 from documents.reading import body_of
+from documents.terms import count_chunks, packed, remove_chunks
 from documents.transactions import repeated_on_deadlock
 from documents.vectors import unflushed, vector_writer
+from retrieval.bm25 import chunk_weights, terms_of_chunks
 from retrieval.chunking import Chunk, TooManyChunks, chunk_body
 
 log = logging.getLogger("documents.ingest")
@@ -64,9 +66,10 @@ def index_claimed(
     """
     began = time.monotonic()
     try:
-        chunks = _chunks_of(job)
-        vectors = _embed(job, chunks, embedder, on_progress) if chunks else []
-        _write(job, chunks, vectors)
+        title, chunks = _chunks_of(job)
+        terms = terms_of_chunks(chunks, title=title)
+        vectors: Sequence[Vector] = list(_embed(job, chunks, embedder, on_progress)) if chunks else []
+        _write(job, chunks, terms, vectors)
     except Stopped:
         give_back(job)
         return None
@@ -87,8 +90,8 @@ def index_claimed(
     return Indexed(job.document_id, len(chunks), seconds)
 
 
-def _chunks_of(job: Claim) -> list[Chunk]:
-    """Read what the row stands for; its hash must be the row's."""
+def _chunks_of(job: Claim) -> tuple[str, list[Chunk]]:
+    """Title and chunks of what the row stands for; the bytes must have the row's hash."""
     document = held(job).first()
     if document is None:
         raise _Superseded
@@ -102,15 +105,13 @@ def _chunks_of(job: Claim) -> list[Chunk]:
         detail = _("The file was edited on disk; the scan takes the edit in as a new revision.")
         raise DocumentError(detail, code="file_changed", status=409)
     try:
-        return chunk_body(body_of(data))
+        return document.title, chunk_body(body_of(data))
     except TooManyChunks as fault:
         detail = _("The document has more than %(limit)s passages; split it into several files.")
         raise DocumentError(detail % {"limit": fault.limit}, code="too_many_chunks") from fault
 
 
-def _embed(
-    job: Claim, chunks: Sequence[Chunk], embedder: IndexingEmbedder, on_progress: OnProgress | None
-) -> list[ChunkVector]:
+def _embed(job: Claim, chunks: Sequence[Chunk], embedder: IndexingEmbedder, on_progress: OnProgress | None) -> Matrix:
     """Vectors for all chunks; the lease is kept meanwhile, no connection to the database is."""
     get_vector_store().open()  # a store that is down is known before the work, not after it
     last = time.monotonic()
@@ -127,11 +128,7 @@ def _embed(
                 raise _Superseded
 
     _let_connection_go()
-    matrix = embedder.embed_documents([chunk.text for chunk in chunks], on_done=on_done)
-    return [
-        ChunkVector(number=chunk.number, domain=job.category, vector=vector)
-        for chunk, vector in zip(chunks, matrix, strict=True)
-    ]
+    return embedder.embed_documents([chunk.text for chunk in chunks], on_done=on_done)
 
 
 def _let_connection_go() -> None:
@@ -140,7 +137,7 @@ def _let_connection_go() -> None:
         connection.close()
 
 
-def _write(job: Claim, chunks: Sequence[Chunk], vectors: Sequence[ChunkVector]) -> None:
+def _write(job: Claim, chunks: Sequence[Chunk], terms: Sequence[Sequence[int]], vectors: Sequence[Vector]) -> None:
     """Vectors, then the row, then the older vectors; under the writer's lock from first to last.
 
     The lock is what makes the last step safe: no other revision of this document can be written in between.
@@ -149,19 +146,23 @@ def _write(job: Claim, chunks: Sequence[Chunk], vectors: Sequence[ChunkVector]) 
     with vector_writer:
         if not held(job).exists():
             raise _Superseded
-        if vectors:
-            if job.former_indexed_revision == job.revision and job.former_chunk_count > len(vectors):
+        rows = [
+            ChunkVector(chunk.number, job.category, vector, chunk_weights(of_chunk))
+            for chunk, vector, of_chunk in zip(chunks, vectors, terms, strict=True)
+        ]
+        if rows:
+            if job.former_indexed_revision == job.revision and job.former_chunk_count > len(rows):
                 store.discard(job.document_id, job.revision)  # rebuilt in fewer chunks: no tail may stay
             unflushed.set()
-            store.upsert(job.document_id, job.revision, vectors)
-        if not _commit(job, chunks):
+            store.upsert(job.document_id, job.revision, rows)
+        if not _commit(job, chunks, terms):
             _discard_unless_wanted(job)
             raise _Superseded
         _remove_older_vectors(job)
 
 
 @repeated_on_deadlock
-def _commit(job: Claim, chunks: Sequence[Chunk]) -> bool:
+def _commit(job: Claim, chunks: Sequence[Chunk], terms_of_chunks: Sequence[Sequence[int]]) -> bool:
     """INDEXED and the chunk texts in one transaction, only where the lease still holds."""
     with transaction.atomic(durable=True):
         done = held(job).update(
@@ -179,12 +180,14 @@ def _commit(job: Claim, chunks: Sequence[Chunk]) -> bool:
         )
         if not done:
             return False
-        DocumentChunk.objects.filter(document_id=job.document_id).delete()
-        DocumentChunk.objects.bulk_create((_row(job, chunk) for chunk in chunks), batch_size=_ROWS_AT_A_TIME)
+        remove_chunks([job.document_id])
+        rows = [_row(job, chunk, packed(terms)) for chunk, terms in zip(chunks, terms_of_chunks, strict=True)]
+        DocumentChunk.objects.bulk_create(rows, batch_size=_ROWS_AT_A_TIME)
+        count_chunks(rows)
     return True
 
 
-def _row(job: Claim, chunk: Chunk) -> DocumentChunk:
+def _row(job: Claim, chunk: Chunk, terms: bytes) -> DocumentChunk:
     return DocumentChunk(
         document_id=job.document_id,
         revision=job.revision,
@@ -194,6 +197,7 @@ def _row(job: Claim, chunk: Chunk) -> DocumentChunk:
         start=chunk.start,
         end=chunk.end,
         text=chunk.text,
+        terms=terms,
     )
 
 

@@ -101,6 +101,8 @@ class DocumentChunk(models.Model):
     start = models.PositiveIntegerField()
     end = models.PositiveIntegerField()
     text = models.TextField()
+    # The distinct terms that the lexical search finds it by: ids as little-endian unsigned ints of 4 bytes, ascending.
+    terms = models.BinaryField(default=bytes)
 
     class Meta:
         db_table = "document_chunk"
@@ -111,6 +113,19 @@ class DocumentChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.document_id}:{self.revision}:{self.number}"
+
+
+class TermCount(models.Model):
+    """In how many chunks a term stands: what the lexical search weighs a question's words by. Term -1: all chunks."""
+
+    term = models.BigIntegerField(primary_key=True)
+    chunks = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "term_count"
+
+    def __str__(self) -> str:
+        return f"{self.term}: {self.chunks}"
 
 
 class DocumentHistory(models.Model):

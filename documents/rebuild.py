@@ -12,7 +12,8 @@ from django.db import transaction
 from clients.interfaces import ClientError
 from clients.registry import get_vector_store
 from documents.counters import bump, put, read
-from documents.models import ApiDocument, DocumentChunk
+from documents.models import ApiDocument
+from documents.terms import remove_all_chunks
 from documents.vectors import unflushed, vector_writer
 from documents.wakeup import wake_worker
 
@@ -71,7 +72,7 @@ def _empty_the_store() -> bool:
     """Rows first: from here on no chunk counts, whatever of the store is left if this stops half way."""
     with transaction.atomic(durable=True):
         ApiDocument.objects.update(indexed_revision=0, indexed_hash="", chunk_count=0)
-        DocumentChunk.objects.all().delete()
+        remove_all_chunks()
     try:
         get_vector_store().reset()
     except ClientError as fault:

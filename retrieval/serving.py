@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from retrieval.call_memory import CallMemory
 from retrieval.chunking import Section
-from retrieval.interfaces import DocumentSource, DocumentState
+from retrieval.interfaces import ChunkText, DocumentSource, DocumentState
 from retrieval.messages import Held
+from retrieval.part_scores import PartScores
 from retrieval.parts import Revision
 from retrieval.passages import (
     Passage,
     around_chunk,
+    chosen,
     from_chunks,
     opening,
     section_text,
@@ -22,6 +24,7 @@ from retrieval.passages import (
     sections_with_text,
 )
 from retrieval.rows import LiveRows
+from retrieval.selection import ScoredSpan, Span, best_spans
 from retrieval.semantic import SemanticHit
 
 log = logging.getLogger(__name__)
@@ -58,10 +61,19 @@ def indexed_revision(hit: SemanticHit) -> Revision:
 class Texts:
     """The texts of one lookup. ``refused`` counts hits that were served before, ``unreadable`` those without a text."""
 
-    def __init__(self, source: DocumentSource, rows: LiveRows, memory: CallMemory, limit: int) -> None:
+    def __init__(
+        self,
+        source: DocumentSource,
+        rows: LiveRows,
+        memory: CallMemory,
+        scores: PartScores | None,
+        limit: int,
+    ) -> None:
+        """``scores`` choose the parts of a long document; without them its head is shown."""
         self._source = source
         self._rows = rows
         self._memory = memory
+        self._scores = scores
         self._limit = limit
         self._read: dict[int, CurrentText | None] = {}
         self.refused = 0
@@ -89,21 +101,21 @@ class Texts:
     # ---- Serving: read first, then claim, so that a claim always stands for a text that was shown ----
 
     def serve_exact(self, state: DocumentState) -> tuple[DocumentState, Passage] | None:
-        """The opening of a document."""
+        """A document, or of a long one the parts that bear on the question."""
         if self.exact_is_filtered(state):
             self.refused += 1
             return None
         text = self.current(state)
         if text is None:
             return None
-        passage = opening(text.body, text.sections, self._limit)
+        passage = self._chosen(text, section="") or opening(text.body, text.sections, self._limit)
         if not self._memory.claim(_unless_exact(text), _marks(text.revision, passage)):
             self.refused += 1
             return None
         return text.state, passage
 
     def serve_semantic(self, hit: SemanticHit) -> Passage | None:
-        """The section around a chunk."""
+        """A document that fits, or of a long one the parts that bear on the question, the hit's chunk among them."""
         if self.semantic_is_filtered(hit):
             self.refused += 1
             return None
@@ -162,17 +174,40 @@ class Texts:
             if text is None:
                 return None
             if text.state.revision == chunk.revision:
-                return around_chunk(text.body, text.sections, chunk, self._limit)
+                return self._around(text, chunk)
         chunks = self._source.revision_chunks(state.document_id, chunk.revision)
         if not chunks:
             self._give_up(state)
             return None
         return from_chunks(chunks, chunk, self._limit)
 
+    def _around(self, text: CurrentText, chunk: ChunkText) -> Passage:
+        if self._scores is not None and len(text.body) <= self._limit:
+            return replace(opening(text.body, text.sections, self._limit), section=chunk.section)
+        chosen_parts = self._chosen(text, section=chunk.section, first=(chunk.start, chunk.end))
+        return chosen_parts or around_chunk(text.body, text.sections, chunk, self._limit)
+
+    def _chosen(self, text: CurrentText, *, section: str, first: Span | None = None) -> Passage | None:
+        """Of a body longer than the limit the parts that bear on the question; None where they cannot be told."""
+        if self._scores is None or len(text.body) <= self._limit:
+            return None
+        parts = self._scores.of(text.state, text.state.revision)
+        if first is not None:
+            first = _best_within(first, parts)
+        spans = best_spans(text.body, text.sections, parts, self._limit, first=first) if parts else []
+        return chosen(text.body, text.sections, spans, section=section) if spans else None
+
     def _give_up(self, state: DocumentState) -> None:
         # Degradation point "document_text": the next hit is served in its place.
         self.unreadable += 1
         log.error("the text of %s (revision %d) cannot be read; it is left out", state.file_path, state.revision)
+
+
+def _best_within(chunk: Span, parts: Sequence[ScoredSpan]) -> Span:
+    """The best part of a chunk; the chunk itself where it has none."""
+    inside = [part for part in parts if chunk[0] <= part.start and part.end <= chunk[1]]
+    best = max(inside, key=lambda part: part.score, default=None)
+    return chunk if best is None else (best.start, best.end)
 
 
 def _unless_exact(text: CurrentText) -> list[frozenset[str]]:

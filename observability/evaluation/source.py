@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from observability.evaluation.data import EvaluatedDocument, EvaluationError
-from retrieval.bm25 import chunk_terms
+from retrieval.bm25 import terms_of_chunks
 from retrieval.chunking import Chunk, Section, TooManyChunks, chunk_body, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
 from retrieval.keyword_index import KeywordEntry
+from retrieval.text_parts import TextParts, take_apart
 
 REVISION = 1
 _SECTIONS_KEPT = 256
@@ -35,6 +36,7 @@ class MemoryDocumentSource:
         for number, document in self.documents.items():
             self._add(number, document)
         self._sections = lru_cache(maxsize=_SECTIONS_KEPT)(self._split)
+        self._parts = lru_cache(maxsize=_SECTIONS_KEPT)(lambda number: take_apart(self.documents[number].body))
 
     @property
     def chunk_count(self) -> int:
@@ -47,8 +49,7 @@ class MemoryDocumentSource:
         except TooManyChunks as fault:
             raise EvaluationError(f"{document.name}: {fault}.") from fault
         rows = []
-        for chunk in chunks:
-            terms = chunk_terms(chunk.text, title=document.title, headings=chunk.heading_path[:-1])
+        for chunk, terms in zip(chunks, terms_of_chunks(chunks, title=document.title), strict=True):
             row = _chunk_text(number, chunk, terms)
             self.terms[number, REVISION, chunk.number] = terms
             self._counts.update(row.terms)
@@ -86,6 +87,10 @@ class MemoryDocumentSource:
     def sections(self, document_id: int, revision: int) -> Sequence[Section]:
         """The sections of that body, in order."""
         return self._sections(document_id) if self.body(document_id, revision) is not None else ()
+
+    def parts(self, document_id: int, revision: int) -> TextParts:
+        """The parts of that body."""
+        return self._parts(document_id) if self.body(document_id, revision) is not None else TextParts()
 
     def chunks(self, keys: Sequence[ChunkKey]) -> Mapping[ChunkKey, ChunkText]:
         """Chunk texts by key."""

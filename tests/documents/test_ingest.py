@@ -153,7 +153,7 @@ def test_a_deletion_after_the_vectors_are_in_leaves_nothing(
     knowledge_base: Path, monkeypatch: Any, embedder: IndexingEmbedder
 ) -> None:
     document = upload(OLD).document
-    monkeypatch.setattr(ingest, "_commit", lambda job, chunks: not delete_document(document_id=document.pk, user=None))
+    monkeypatch.setattr(ingest, "_commit", lambda *_: not delete_document(document_id=document.pk, user=None))
     assert index_claimed(claimed(document.pk), embedder) is None
     assert vectors() == {}
 

@@ -316,7 +316,7 @@ def test_twins_by_case_on_the_disk_are_two_documents(knowledge_base: Path) -> No
     report = scan()
     assert (report.new, report.skipped) == (2, [])
     assert paths() == ["knowledge_base/payment/B.md", "knowledge_base/payment/b.md"]
-    assert [ApiDocument.objects.get(file_path=path).metadata["keywords"] for path in paths()] == [
+    assert [(ApiDocument.objects.get(file_path=path).metadata or {})["keywords"] for path in paths()] == [
         ["OLD_CODE"], ["NEW_CODE"],
     ]  # fmt: skip
     again = scan()

@@ -22,12 +22,14 @@ from clients.interfaces import (
 )
 from clients.session_memory import InProcessSessionMemory
 from retrieval.action_memory import MemoryScope, RetrievedDocTracker
+from retrieval.bm25 import chunk_weights, terms_of_chunks
 from retrieval.chunking import Section, chunk_body, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
 from retrieval.keyword_index import KeywordEntry
 from retrieval.keyword_sync import SyncedKeywordIndex
 from retrieval.lookup import lookup_knowledge
 from retrieval.lookup_types import LookupOutcome, RetrievalSettings
+from retrieval.text_parts import TextParts, take_apart
 
 DIMENSION = 64
 HIGH, LOW = 0.75, 0.5
@@ -84,7 +86,11 @@ class FixedEmbedder:
 class World:
     """``DocumentSource`` over a dict, and everything else that a lookup needs."""
 
-    def __init__(self, *documents: Document, embedder: Any = None, memory: SessionMemory | None = None) -> None:
+    def __init__(
+        self, *documents: Document, embedder: Any = None, memory: SessionMemory | None = None, lexical: bool = False
+    ) -> None:
+        """``lexical``: chunks are found by their words too; else only by what ``near`` says."""
+        self.lexical = lexical
         self.embedder = embedder if embedder is not None else FixedEmbedder()
         identity = CollectionIdentity(self.embedder.name, self.embedder.version, self.embedder.dimension)
         self.store: Any = InMemoryVectorStore(identity=lambda: identity)
@@ -131,12 +137,17 @@ class World:
     def _index(self, document: Document, revision: int, digest: str) -> None:
         chunks = chunk_body(document.body)
         vectors = [self._vector(document, chunk.text, number) for number, chunk in enumerate(chunks)]
+        terms = terms_of_chunks(chunks, title=document.title) if self.lexical else [[] for _ in chunks]
         self.store.upsert(
             document.document_id,
             revision,
-            [ChunkVector(chunk.number, document.domain, vector) for chunk, vector in zip(chunks, vectors, strict=True)],
+            [
+                ChunkVector(chunk.number, document.domain, vector, chunk_weights(of_chunk))
+                for chunk, vector, of_chunk in zip(chunks, vectors, terms, strict=True)
+            ],
         )
-        for chunk in chunks:
+        self.chunk_rows = {key: row for key, row in self.chunk_rows.items() if key[0] != document.document_id}
+        for chunk, of_chunk in zip(chunks, terms, strict=True):
             text = ChunkText(
                 document_id=document.document_id,
                 revision=revision,
@@ -146,6 +157,7 @@ class World:
                 start=chunk.start,
                 end=chunk.end,
                 text=chunk.text,
+                terms=tuple(sorted(set(of_chunk))),
             )
             self.chunk_rows[document.document_id, revision, chunk.number] = text
         row = self.rows[document.document_id]
@@ -188,8 +200,15 @@ class World:
     def sections(self, document_id: int, revision: int) -> Sequence[Section]:
         return split_sections(self.bodies[document_id, revision])
 
+    def parts(self, document_id: int, revision: int) -> TextParts:
+        return take_apart(self.bodies.get((document_id, revision), ""))
+
     def chunks(self, keys: Sequence[ChunkKey]) -> Mapping[ChunkKey, ChunkText]:
         return {key: self.chunk_rows[key] for key in keys if key in self.chunk_rows}
+
+    def term_counts(self, terms: Sequence[int]) -> tuple[Mapping[int, int], int]:
+        held = [set(row.terms) for row in self.chunk_rows.values()]
+        return {term: sum(term in one for one in held) for term in terms}, len(held)
 
     def revision_chunks(self, document_id: int, revision: int) -> Sequence[ChunkText]:
         found = [row for key, row in self.chunk_rows.items() if key[:2] == (document_id, revision)]
@@ -218,9 +237,12 @@ class BrokenStore:
     """A vector store that is down."""
 
     metric = "L2"
+    has_lexical = True
 
     def search(self, *_: Any, **__: Any) -> list[VectorHit]:
         raise ClientError("no route to the store", code="store_unavailable", retryable=True)
+
+    search_lexical = vectors = search
 
 
 class BrokenMemory:

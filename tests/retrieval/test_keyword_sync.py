@@ -79,6 +79,12 @@ class Documents:
     def revision_chunks(self, document_id: int, revision: int) -> Any:
         raise AssertionError("the keyword index reads no chunks")
 
+    def parts(self, document_id: int, revision: int) -> Any:
+        raise AssertionError("the keyword index reads no texts")
+
+    def term_counts(self, terms: Any) -> Any:
+        raise AssertionError("the keyword index weighs no terms")
+
 
 @pytest.fixture
 def documents() -> Documents:

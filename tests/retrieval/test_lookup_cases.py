@@ -152,7 +152,7 @@ def test_of_several_exact_matches_the_first_is_served_with_the_best_passage_of_a
     assert seen["primary"]["source"] == ERRORS.path
     assert seen["primary"]["confidence"] == "low"
     assert seen["supplement"] == {
-        "content": "# 连接池\n\n连接池大小的配置方法。",
+        "content": "# 连接池\n\n连接池大小的配置方法。\n",
         "source": "knowledge_base/infrastructure/pool-3.md",
         "matchType": "semantic_L1",
     }

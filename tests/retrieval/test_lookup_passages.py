@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from retrieval.chunking import chunk_body, split_sections
 from retrieval.interfaces import ChunkText
+from retrieval.lookup_types import RetrievalSettings
 from retrieval.passages import Passage, around_chunk, from_chunks, opening, section_text
 from tests.retrieval.fakes import Document, World
 
@@ -143,6 +144,7 @@ def test_whatever_a_body_looks_like_a_window_holds_its_chunk_or_begins_with_it(b
 def test_a_long_document_is_served_cut_with_its_sections_listed() -> None:
     body = "# 手册\n\n" + "字" * 2500 + "\n\n## 附录\n\n末尾\n"
     world = World(Document(1, "knowledge_base/api/m.md", "手册", body, keywords=("手册",)))
+    world.settings = RetrievalSettings(primary_content="head")
     primary: Any = world.look_up("手册").result.as_dict()["primary"]
     assert primary["content"] == body[:2000] + "..."
     assert primary["availableSections"] == ["手册", "附录"]

