@@ -58,8 +58,8 @@ class LevelFit:
 
     Thresholds are on ``similarity`` (0 to 1, bounds inclusive). ``covered_reference`` is the lower one that does where
     the text covers ``min_coverage`` of the question; ``agreement``, where set, is what HIGHLY_RELEVANT takes once the
-    dense and the lexical search agree on the best document and its lead over the next ones is at least ``min_lead``
-    (a difference of fused scores); without such agreement nothing is highly relevant.
+    dense and the lexical search agree on the best document and its similarity and coverage add up to ``min_support``;
+    without such agreement nothing is highly relevant.
     ``chunks`` is how many the store of the fit had. ``fitted_on`` and ``date`` say on what and when.
     """
 
@@ -68,7 +68,7 @@ class LevelFit:
     covered_reference: float | None = None
     min_coverage: float = 0.0
     agreement: float | None = None
-    min_lead: float = 0.0
+    min_support: float = 0.0
     chunks: int = 0
     fitted_on: str = ""
     date: str = ""

@@ -91,10 +91,12 @@ def pks_of(client: Any, name: str, int_filter: str, *, timeout: float) -> set[st
 
 
 def build_sparse_indexes(client: Any, name: str) -> None:
-    """Milvus Lite builds the sparse index of a file at the first search that meets it: search once.
+    """Milvus Lite builds the sparse index of a file at the first search that meets it: search.
 
-    Files that it merges after a flush are new ones; loading, without effect otherwise, waits until they are merged.
+    After a flush it merges files into new ones, beginning during this first search; loading, without effect otherwise,
+    waits until they are merged.
     """
+    best_by_terms(client, name, _NO_TERMS, 1, domain=None, timeout=LOAD_TIMEOUT)
     client.load_collection(name, timeout=LOAD_TIMEOUT)
     best_by_terms(client, name, _NO_TERMS, 1, domain=None, timeout=LOAD_TIMEOUT)
 

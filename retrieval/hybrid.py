@@ -28,8 +28,6 @@ _GROWTH = 4
 _LAST_TOP_K = 16_384
 LEVEL_SHARE = 0.15
 """What the cosine of the level space counts in the dense list, beside the cosine of the ranking vectors."""
-LEAD_OVER = 9
-"""A document's lead is taken over the mean of so many documents behind it."""
 
 
 class _Hit(Protocol):
@@ -67,8 +65,7 @@ class HybridRanking:
     """Documents, best first, and what they were ranked by, of every chunk in either list.
 
     ``distances`` are squared, ``cosines`` those of the level space (empty where the embedder has none), ``lexical``
-    scores only of what the lexical search found. ``lead``: how far the first document's score is above the mean of the
-    next ``LEAD_OVER`` (those that are not there count 0).
+    scores only of what the lexical search found.
     """
 
     documents: tuple[RankedDocument, ...] = ()
@@ -77,11 +74,6 @@ class HybridRanking:
     lexical: Mapping[ChunkKey, float] = field(default_factory=dict)
     query_weights: Mapping[int, float] = field(default_factory=dict)
     has_lexical: bool = False
-
-    @property
-    def lead(self) -> float:
-        scores = [one.score for one in self.documents[: LEAD_OVER + 1]]
-        return scores[0] - sum(scores[1:]) / LEAD_OVER if scores else 0.0
 
 
 def rank(

@@ -141,7 +141,7 @@ class TracedCandidate:
     """A document's place in the ranking. Ranks count from 1; None: that list does not hold the document.
 
     ``distance`` is squared, ``lexical`` a BM25 score, ``fused`` (0 to 1) what the order is by. ``similarity`` and
-    ``coverage`` (0 to 1), and the two verdicts, are known of the first documents only: levels look no further.
+    ``coverage`` (0 to 1) and the two verdicts are known of the first documents only: levels look no further.
     """
 
     document: DocumentRef
@@ -156,6 +156,11 @@ class TracedCandidate:
     coverage: float | None = None
     found: bool = False
     highly_relevant: bool = False
+
+    @property
+    def support(self) -> float:
+        """Similarity and coverage together."""
+        return (self.similarity or 0.0) + (self.coverage or 0.0)
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,17 @@ class Evidence:
     """What speaks for one document found by meaning: all that a level may be decided on.
 
     ``similarity`` and ``coverage`` (the share of the question's idf that the text holds) are 0 to 1. ``agreed``: the
-    document is first in the dense and in the lexical list; None where there is no lexical list to agree with. ``lead``
-    is how far the fused score of the first document is above those behind it (0 for any but the first).
+    document is first in the dense and in the lexical list; None where there is no lexical list to agree with.
     """
 
     similarity: float
     coverage: float = 0.0
     agreed: bool | None = None
-    lead: float = 0.0
+
+    @property
+    def support(self) -> float:
+        """Similarity and coverage together: a text near the subject is one of the two, the right one mostly both."""
+        return self.similarity + self.coverage
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class LevelRule:
 
     Found: ``reference`` is reached, or ``covered_reference`` by a text that covers at least ``min_coverage``. Highly
     relevant: ``highly_relevant`` is reached; where ``agreement`` is set and both searches ran: found, ``agreement`` is
-    reached, they agree on the document, and its lead is at least ``min_lead``.
+    reached, they agree on the document, and similarity and coverage add up to ``min_support``.
     """
 
     highly_relevant: float
@@ -55,7 +58,7 @@ class LevelRule:
     covered_reference: float | None = None
     min_coverage: float = 0.0
     agreement: float | None = None
-    min_lead: float = 0.0
+    min_support: float = 0.0
 
     def finds(self, evidence: Evidence) -> bool:
         """Is the document good enough to be shown at all?"""
@@ -68,8 +71,8 @@ class LevelRule:
         """Is it, very likely, the right document?"""
         if self.agreement is None or evidence.agreed is None:
             return evidence.similarity >= self.highly_relevant
-        ahead = evidence.agreed and evidence.lead >= self.min_lead
-        return ahead and evidence.similarity >= self.agreement and self.finds(evidence)
+        supported = evidence.agreed and evidence.support >= self.min_support
+        return supported and evidence.similarity >= self.agreement and self.finds(evidence)
 
 
 def rule_for(settings: RetrievalSettings, fit: LevelFit) -> LevelRule:
@@ -88,7 +91,7 @@ def rule_for(settings: RetrievalSettings, fit: LevelFit) -> LevelRule:
         covered_reference=fit.covered_reference if reference is None else None,
         min_coverage=fit.min_coverage,
         agreement=agreement,
-        min_lead=fit.min_lead,
+        min_support=fit.min_support,
     )
 
 

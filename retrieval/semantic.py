@@ -134,12 +134,10 @@ class SemanticSearch:
     def _evidence(self, one: RankedDocument, ranking: HybridRanking, texts: Mapping[ChunkKey, ChunkText]) -> Evidence:
         """The document by its best chunks: the one that is shown, and the first of each list."""
         there = [key for key in one.chunks if key in texts]
-        first = one is ranking.documents[0]
         return Evidence(
             similarity=max(similarity_of(self._level_distance(key, ranking), self._max_l2_distance) for key in there),
             coverage=max(coverage(ranking.query_weights, texts[key].terms) for key in there),
             agreed=one.first_in_both if ranking.has_lexical else None,
-            lead=ranking.lead if first else 0.0,
         )
 
     def _level_distance(self, key: ChunkKey, ranking: HybridRanking) -> float:

@@ -37,11 +37,11 @@ class _Places:
     """A document's place in either list, 1 for the best; equals share the better place."""
 
     def __init__(self, ranked: Sequence[RankedDocument]) -> None:
-        self._distances = sorted(one.distance for one in ranked if one.distance is not None)
+        self._dense = sorted(-one.nearness for one in ranked if one.nearness is not None)
         self._lexical = sorted(-one.lexical for one in ranked if one.lexical is not None)
 
     def dense(self, one: RankedDocument) -> int | None:
-        return None if one.distance is None else bisect_left(self._distances, one.distance) + 1
+        return None if one.nearness is None else bisect_left(self._dense, -one.nearness) + 1
 
     def lexical(self, one: RankedDocument) -> int | None:
         return None if one.lexical is None else bisect_left(self._lexical, -one.lexical) + 1

@@ -10,7 +10,7 @@ from observability.evaluation.asking import ask
 from observability.evaluation.baselines import PlainBM25, rank_fusion
 from observability.evaluation.data import HELPFUL, EvaluationData, EvaluationError, Question
 from observability.evaluation.level_shares import LevelShares, level_shares
-from observability.evaluation.metrics import DEPTH, Judged, QuestionFigures, Scores, question_figures
+from observability.evaluation.metrics import Judged, QuestionFigures, Scores, question_figures
 from observability.evaluation.progress import Progress
 from observability.evaluation.ranking_figures import Comparison, SystemFigures, compare, system_figures
 from observability.evaluation.site import EvaluationSite
@@ -67,7 +67,7 @@ def judged_of(question: Question, group_of: Mapping[str, str], languages: Mappin
 
 
 def _lists(site: EvaluationSite, plain: PlainBM25, question: Question) -> dict[str, Scores]:
-    ranked = site.rank(question.text, documents=DEPTH)
+    ranked = site.rank(question.text)
     words = plain.search(question.text)
     return {
         PRODUCT: ranked.fused,

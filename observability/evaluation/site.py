@@ -18,7 +18,6 @@ from clients.interfaces import ChunkVector, CollectionIdentity, Embedder, Matrix
 from clients.session_memory import InProcessSessionMemory
 from clients.vector_store import MilvusVectorStore
 from observability.evaluation.data import EvaluatedDocument, EvaluationError
-from observability.evaluation.metrics import DEPTH
 from observability.evaluation.progress import Progress
 from observability.evaluation.source import REVISION, MemoryDocumentSource
 from retrieval.action_memory import RetrievedDocTracker
@@ -108,7 +107,7 @@ class EvaluationSite:
         finally:
             self.source.hidden = before
 
-    def find(self, query: str, *, documents: int = DEPTH) -> SemanticFindings:
+    def find(self, query: str) -> SemanticFindings:
         """Semantic search as a lookup does it; :class:`EvaluationError` where a part of it failed."""
         search = SemanticSearch(
             source=self.source,
@@ -119,14 +118,14 @@ class EvaluationSite:
             max_l2_distance=self.settings.max_l2_distance,
             watch=Stopwatch(),
         )
-        findings = search.find(query, documents=documents)
+        findings = search.find(query)
         if findings.degraded:
             raise EvaluationError(f"The search for “{query[:60]}” failed: {findings.error}")
         return findings
 
-    def rank(self, query: str, *, documents: int = DEPTH) -> RankedNames:
-        """The ranked list that the best three are cut from. ``documents``: the least number that is looked for."""
-        ranking = self.find(query, documents=documents).ranking
+    def rank(self, query: str) -> RankedNames:
+        """The ranked list that a lookup's best three are cut from, as deep as a lookup looks and no deeper."""
+        ranking = self.find(query).ranking
         if ranking is None:
             return RankedNames({}, {})
         fused = {self.name_of(one.state.document_id): one.score for one in ranking.documents}

