@@ -12,6 +12,7 @@ handler404 = "kbsite.problems.page_not_found"
 handler500 = "kbsite.problems.server_error"
 
 urlpatterns = [
+    path("", include("agents.admin_urls")),  # our own pages below /admin/, before Django's
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     # The split view serves its script apart: the content security policy allows no inline one.

@@ -92,5 +92,8 @@ def places(context: dict[str, Any]) -> list[Place]:
     if user.is_staff:
         documents = "/admin/documents/apidocument/"
         found.append(Place(gettext("Documents"), documents, path.startswith(documents)))
+        if user.has_perm("documents.view_apidocument"):
+            trials = "/admin/lookup-test/"
+            found.append(Place(gettext("Lookup test"), trials, path.startswith(trials)))
         found.append(Place(gettext("Dashboards"), "/dashboards/", path.startswith("/dashboards/")))
     return found

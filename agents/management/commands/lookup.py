@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from agents.lookup_api import LOCAL_PRINCIPAL
-from agents.tools import LOOKUP_TOOL, ToolContext, call_tool
+from agents.tools import LOOKUP_TOOL, ToolContext, call_tool, text_for_model
 from documents.local_server import LocalServerError, call_running_server
 from documents.models import ToolInvocation
 from retrieval.action_memory import is_valid_scope
@@ -30,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError("--session takes 1 to 128 letters, digits, or the characters . _ : -")
         result = _look_up(query=options["query"], session=session, section=options["section"])
         if options["json"]:
-            self.stdout.write(json.dumps(result, ensure_ascii=False, indent=2))
+            self.stdout.write(text_for_model(result))
         else:
             self.stdout.write("\n".join(_outline(result)))
 
