@@ -99,7 +99,11 @@ class KeywordOwners:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One lookup explained. ``similarities`` has what the scale shows, best first."""
+    """One lookup explained.
+
+    ``check`` is None unless exactly one document matched. ``ranked`` is how many documents semantic search compared,
+    more than ``hits`` shows. ``fitted_on`` and ``fitted_at`` are of the level fit in force.
+    """
 
     level: str | None
     check: PreciseCheck | None
