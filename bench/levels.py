@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.measuring import embedder, figures_of, loaded, set_up_django
 from bench.report import Report, percentile
@@ -117,7 +117,28 @@ def _runbooks_and_codes(data: Path) -> EvaluationData:
     both = runbooks.joined(read_tree(data / "codes" / "docs", name="codes"))
     agent, codes = (data / "agent_questions").glob("questions*.jsonl"), (data / "codes").glob("queries*.jsonl")
     asked = with_questions(both, [*sorted(agent), *sorted(codes)])
-    return replace(asked, questions=(*asked.questions, *_passage_questions(data)))
+    questions = (*_with_code_documents(data, asked.questions), *_passage_questions(data))
+    return replace(asked, questions=questions)
+
+
+def _with_code_documents(data: Path, questions: Sequence[Question]) -> list[Question]:
+    """Codes were cut out of the same sources as some runbooks: where a question names one, its own document is right too."""
+    from observability.evaluation.data import RIGHT
+
+    runbooks = _rows(data / "runbooks" / "index.jsonl")
+    sources = {row["path"].removeprefix("knowledge_base/"): row["source_path"] for row in runbooks}
+    codes = _rows(data / "codes" / "docs.jsonl")
+    found = []
+    for one in questions:
+        right = {sources[name] for name in one.right if name in sources}
+        same_source = (row for row in codes if row["source_path"] in right)
+        parts = [row["id"] for row in same_source if any(code in one.text for code in row["codes"])]
+        found.append(replace(one, grades={**one.grades, **dict.fromkeys(parts, RIGHT)}))
+    return found
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _passage_questions(data: Path) -> list[Question]:
@@ -126,8 +147,7 @@ def _passage_questions(data: Path) -> list[Question]:
     from observability.evaluation.judged_data import read_judged
 
     paths: dict[str, list[str]] = {}
-    for line in (data / "runbooks" / "index.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in _rows(data / "runbooks" / "index.jsonl"):
         paths.setdefault(row["source_path"], []).append(row["path"].removeprefix("knowledge_base/"))
     judged = read_judged(data / "retrieval")
     group_of = judged.group_of()

@@ -28,6 +28,7 @@ from documents.transactions import repeated_on_deadlock
 from documents.vectors import unflushed, vector_writer
 from retrieval.bm25 import chunk_weights, terms_of_chunks
 from retrieval.chunking import Chunk, TooManyChunks, chunk_body
+from retrieval.lexical import is_cjk_text
 
 log = logging.getLogger("documents.ingest")
 _RENEW_SECONDS = LEASE_SECONDS / 6
@@ -42,6 +43,15 @@ class Stopped(Exception):  # noqa: N818 (no fault: the way out of a running embe
 
 class _Superseded(Exception):  # noqa: N818 (no fault)
     """A later revision, a deletion or another worker has the row: this job's work is dropped."""
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What is stored of a text beside its vectors; ``terms`` of each chunk, with repetitions."""
+
+    chunks: Sequence[Chunk]
+    terms: Sequence[Sequence[int]]
+    in_cjk: bool
 
 
 @dataclass(frozen=True)
@@ -66,10 +76,11 @@ def index_claimed(
     """
     began = time.monotonic()
     try:
-        title, chunks = _chunks_of(job)
+        title, body = _title_and_body(job)
+        chunks = _chunks_of(body)
         terms = terms_of_chunks(chunks, title=title)
         vectors: Sequence[Vector] = list(_embed(job, chunks, embedder, on_progress)) if chunks else []
-        _write(job, chunks, terms, vectors)
+        _write(job, _Content(chunks, terms, is_cjk_text(body)), vectors)
     except Stopped:
         give_back(job)
         return None
@@ -90,8 +101,8 @@ def index_claimed(
     return Indexed(job.document_id, len(chunks), seconds)
 
 
-def _chunks_of(job: Claim) -> tuple[str, list[Chunk]]:
-    """Title and chunks of what the row stands for; the bytes must have the row's hash."""
+def _title_and_body(job: Claim) -> tuple[str, str]:
+    """What the row stands for; the bytes must have the row's hash."""
     document = held(job).first()
     if document is None:
         raise _Superseded
@@ -104,8 +115,12 @@ def _chunks_of(job: Claim) -> tuple[str, list[Chunk]]:
             raise _Superseded  # someone edited the file: that is a new revision, and its own job
         detail = _("The file was edited on disk; the scan takes the edit in as a new revision.")
         raise DocumentError(detail, code="file_changed", status=409)
+    return document.title, body_of(data)
+
+
+def _chunks_of(body: str) -> list[Chunk]:
     try:
-        return document.title, chunk_body(body_of(data))
+        return chunk_body(body)
     except TooManyChunks as fault:
         detail = _("The document has more than %(limit)s passages; split it into several files.")
         raise DocumentError(detail % {"limit": fault.limit}, code="too_many_chunks") from fault
@@ -137,7 +152,7 @@ def _let_connection_go() -> None:
         connection.close()
 
 
-def _write(job: Claim, chunks: Sequence[Chunk], terms: Sequence[Sequence[int]], vectors: Sequence[Vector]) -> None:
+def _write(job: Claim, content: _Content, vectors: Sequence[Vector]) -> None:
     """Vectors, then the row, then the older vectors; under the writer's lock from first to last.
 
     The lock is what makes the last step safe: no other revision of this document can be written in between.
@@ -148,21 +163,21 @@ def _write(job: Claim, chunks: Sequence[Chunk], terms: Sequence[Sequence[int]], 
             raise _Superseded
         rows = [
             ChunkVector(chunk.number, job.category, vector, chunk_weights(of_chunk))
-            for chunk, vector, of_chunk in zip(chunks, vectors, terms, strict=True)
+            for chunk, vector, of_chunk in zip(content.chunks, vectors, content.terms, strict=True)
         ]
         if rows:
             if job.former_indexed_revision == job.revision and job.former_chunk_count > len(rows):
                 store.discard(job.document_id, job.revision)  # rebuilt in fewer chunks: no tail may stay
             unflushed.set()
             store.upsert(job.document_id, job.revision, rows)
-        if not _commit(job, chunks, terms):
+        if not _commit(job, content):
             _discard_unless_wanted(job)
             raise _Superseded
         _remove_older_vectors(job)
 
 
 @repeated_on_deadlock
-def _commit(job: Claim, chunks: Sequence[Chunk], terms_of_chunks: Sequence[Sequence[int]]) -> bool:
+def _commit(job: Claim, content: _Content) -> bool:
     """INDEXED and the chunk texts in one transaction, only where the lease still holds."""
     with transaction.atomic(durable=True):
         done = held(job).update(
@@ -172,7 +187,8 @@ def _commit(job: Claim, chunks: Sequence[Chunk], terms_of_chunks: Sequence[Seque
             indexed_revision=job.revision,
             indexed_hash=job.content_hash,
             indexed_at=timezone.now(),
-            chunk_count=len(chunks),
+            chunk_count=len(content.chunks),
+            in_cjk=content.in_cjk,
             lease_owner="",
             lease_expires_at=None,
             attempts=0,
@@ -181,7 +197,7 @@ def _commit(job: Claim, chunks: Sequence[Chunk], terms_of_chunks: Sequence[Seque
         if not done:
             return False
         remove_chunks([job.document_id])
-        rows = [_row(job, chunk, packed(terms)) for chunk, terms in zip(chunks, terms_of_chunks, strict=True)]
+        rows = [_row(job, chunk, packed(terms)) for chunk, terms in zip(content.chunks, content.terms, strict=True)]
         DocumentChunk.objects.bulk_create(rows, batch_size=_ROWS_AT_A_TIME)
         count_chunks(rows)
     return True

@@ -64,6 +64,8 @@ class ApiDocument(models.Model):
     indexed_revision = models.PositiveIntegerField(default=0)
     indexed_hash = models.CharField(max_length=64, blank=True, default="")
     chunk_count = models.PositiveIntegerField(_("chunks"), default=0)
+    # Whether the indexed text is in a CJK script: words of one script do not find texts in another.
+    in_cjk = models.BooleanField(default=False, editable=False)
     seq = models.BigIntegerField(default=0, db_index=True)
 
     lease_owner = models.CharField(max_length=64, blank=True, default="")

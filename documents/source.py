@@ -37,7 +37,7 @@ _CACHED_CHARACTERS = 16_000_000
 _DELETING = ApiDocument.Status.DELETING.value
 _STATE_COLUMNS = (
     "id, file_path, title, category, revision, content_hash, indexed_revision, indexed_hash, status, enabled, "
-    "published_revision, missing_since"
+    "published_revision, missing_since, in_cjk"
 )
 _PLACE_FIELDS = ("id", "file_path", "revision", "published_revision", "content_hash", "status")
 _PLACE_COLUMNS = ", ".join(_PLACE_FIELDS)
@@ -205,6 +205,7 @@ def _state(row: tuple[Any, ...]) -> DocumentState:
         indexed_revision=row[6],
         indexed_hash=row[7],
         servable=row[8] != _DELETING and bool(row[9]) and row[10] > 0 and row[11] is None,
+        in_cjk=bool(row[12]),
     )
 
 

@@ -7,15 +7,20 @@ Rank fusion was tried and loses: it drops how far apart the scores are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TypeVar
 
 from retrieval.interfaces import ChunkKey
 
 Key = TypeVar("Key", bound=int | tuple[int, ...])
 
-DENSE_SHARE = 0.55
+DENSE_SHARE = 0.6
 """How much the dense list weighs; the rest is the lexical list's. Where one list is empty the other one decides."""
+
+
+STAND_IN = 0.5
+"""Of the dense part, in place of the lexical one that a text in another script cannot have. It lifted a twin in the
+other language within the first ten from .63 to .72, and changed no first answer of 486 judged questions."""
 
 
 def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
@@ -27,18 +32,25 @@ def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def fuse(
-    dense: Mapping[Key, float], lexical: Mapping[Key, float], *, dense_share: float = DENSE_SHARE
+    dense: Mapping[Key, float],
+    lexical: Mapping[Key, float],
+    *,
+    dense_share: float = DENSE_SHARE,
+    unreachable: Container[Key] = (),
 ) -> dict[Key, float]:
     """The fused score of everything in either list (more is better), best first, equals by key.
 
-    What only one list holds gets nothing from the other.
+    What only one list holds gets nothing from the other; but of what is written in another script than the question
+    (``unreachable``) the lexical search says nothing by saying nothing: there half of the dense part stands in.
     """
     of_dense, of_lexical = scaled(dense), scaled(lexical)
     share = dense_share if dense and lexical else float(bool(dense))
-    fused = {
-        key: share * of_dense.get(key, 0.0) + (1 - share) * of_lexical.get(key, 0.0)
-        for key in {**of_dense, **of_lexical}
-    }
+    fused: dict[Key, float] = {}
+    for key in {**of_dense, **of_lexical}:
+        near, words = of_dense.get(key, 0.0), of_lexical.get(key, 0.0)
+        if key in unreachable:
+            words = max(words, STAND_IN * near)
+        fused[key] = share * near + (1 - share) * words
     return dict(sorted(fused.items(), key=lambda item: (-item[1], item[0])))
 
 

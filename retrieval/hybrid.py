@@ -20,6 +20,7 @@ from clients.interfaces import Embedder, Vector, VectorStore
 from retrieval.bm25 import query_terms, query_weights
 from retrieval.fusion import best_per_document, fuse
 from retrieval.interfaces import ChunkKey, DocumentSource, DocumentState
+from retrieval.lexical import is_cjk_text
 from retrieval.rows import LiveRows
 
 FIRST_TOP_K = 64
@@ -103,7 +104,9 @@ def rank(
     cosines = _level_cosines({**vectors, **only_lexical}, vector, embedder) if own_space else {}
     nearness = {key: 1 - distance / 2 + LEVEL_SHARE * cosines.get(key, 0.0) for key, distance in distances.items()}
     distances |= {key: float(((found - vector) ** 2).sum()) for key, found in only_lexical.items()}
-    return HybridRanking(_fused(nearness, lexical, distances, rows), distances, cosines, lexical, weights, has_lexical)
+    return HybridRanking(
+        _fused(query, nearness, lexical, distances, rows), distances, cosines, lexical, weights, has_lexical
+    )
 
 
 def _level_cosines(vectors: Mapping[ChunkKey, Vector], query: Vector, embedder: Embedder) -> dict[ChunkKey, float]:
@@ -130,15 +133,19 @@ def _live_hits(search: Callable[[int], Sequence[Hit]], rows: LiveRows, wanted: i
 
 
 def _fused(
+    query: str,
     nearness: Mapping[ChunkKey, float],
     lexical: Mapping[ChunkKey, float],
     distances: Mapping[ChunkKey, float],
     rows: LiveRows,
 ) -> tuple[RankedDocument, ...]:
-    by_document = fuse(_of_documents(nearness), _of_documents(lexical))
+    of_query = is_cjk_text(query)
+    other = {key[0] for key in {**nearness, **lexical} if rows.checked(key[0]).in_cjk != of_query}
+    other_chunks = {key for key in {**nearness, **lexical} if key[0] in other}
+    by_document = fuse(_of_documents(nearness), _of_documents(lexical), unreachable=other)
     best_dense = best_per_document(nearness, by_document)
     best_lexical = best_per_document(lexical, by_document)
-    best = best_per_document(fuse(nearness, lexical), by_document)
+    best = best_per_document(fuse(nearness, lexical, unreachable=other_chunks), by_document)
     first_dense, first_lexical = _first(nearness), _first(lexical)
     documents = []
     for document_id, score in by_document.items():

@@ -20,7 +20,7 @@ class DocumentState:
 
     ``servable``: enabled, published at least once, not being deleted, its file not missing. ``revision`` and
     ``content_hash`` are the current text's, ``indexed_revision`` (0: none) and ``indexed_hash`` those of the vectors
-    that may answer.
+    that may answer, ``in_cjk`` whether that text is written in Chinese, Japanese or Korean.
     """
 
     document_id: int
@@ -32,6 +32,7 @@ class DocumentState:
     indexed_revision: int
     indexed_hash: str
     servable: bool
+    in_cjk: bool = False
 
 
 @dataclass(frozen=True)

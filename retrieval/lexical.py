@@ -42,6 +42,15 @@ def content_characters(query: str) -> list[bool]:
     return flags
 
 
+def is_cjk_text(text: str) -> bool:
+    """Whether a text is written in Chinese (Japanese, Korean) rather than in an alphabet.
+
+    One CJK letter among ten is enough: technical Chinese is full of Latin names, and English has no CJK at all.
+    """
+    letters = sum(character.isalnum() for character in text)
+    return sum(map(is_cjk, text)) * 10 > letters
+
+
 def stem(word: str) -> str:
     """A lower-case English word without plural, -ing, -ed or a final e; short words and other alphabets stay."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():

@@ -12,6 +12,7 @@ from retrieval.bm25 import terms_of_chunks
 from retrieval.chunking import Chunk, Section, TooManyChunks, chunk_body, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
 from retrieval.keyword_index import KeywordEntry
+from retrieval.lexical import is_cjk_text
 from retrieval.text_parts import TextParts, take_apart
 
 REVISION = 1
@@ -126,6 +127,7 @@ def _state(number: int, document: EvaluatedDocument) -> DocumentState:
         indexed_revision=REVISION,
         indexed_hash=digest,
         servable=True,
+        in_cjk=is_cjk_text(document.body),
     )
 
 

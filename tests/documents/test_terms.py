@@ -7,6 +7,7 @@ import pytest
 from documents.models import ApiDocument, DocumentChunk, TermCount
 from documents.rebuild import _empty_the_store
 from documents.services import delete_document
+from documents.source import get_source
 from documents.terms import packed, term_counts, unpacked
 from documents.worker import run_due_jobs
 from retrieval.bm25 import query_terms, term_id
@@ -92,3 +93,13 @@ def test_a_wide_document_is_counted_whole(knowledge_base: object) -> None:
     indexed(text(body=f"# Wide\n\n{words}\n"), "a.md")
     assert len(stored()) > 1500
     assert stored() == recounted()
+
+
+@pytest.mark.parametrize(
+    ("body", "in_cjk"),
+    [("# 连接池\n\n先看 max_connections。\n", True), ("# Pool\n\nLook at max_connections.\n", False)],
+)
+def test_the_script_of_the_indexed_text_is_kept(knowledge_base: object, body: str, in_cjk: bool) -> None:
+    document = indexed(text(body=body), "a.md")
+    assert document.in_cjk is in_cjk
+    assert get_source().states([document.pk])[document.pk].in_cjk is in_cjk

@@ -27,6 +27,7 @@ from retrieval.chunking import Section, chunk_body, split_sections
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentState, IndexChanges
 from retrieval.keyword_index import KeywordEntry
 from retrieval.keyword_sync import SyncedKeywordIndex
+from retrieval.lexical import is_cjk_text
 from retrieval.lookup import lookup_knowledge
 from retrieval.lookup_types import LookupOutcome, RetrievalSettings
 from retrieval.text_parts import TextParts, take_apart
@@ -123,6 +124,7 @@ class World:
             indexed_revision=before.indexed_revision if before is not None else 0,
             indexed_hash=before.indexed_hash if before is not None else "",
             servable=True,
+            in_cjk=is_cjk_text(document.body),
         )
         self.bodies = {key: body for key, body in self.bodies.items() if key[0] != document.document_id}
         self.bodies[document.document_id, revision] = document.body

@@ -27,6 +27,22 @@ def test_where_one_list_is_empty_the_other_decides_alone() -> None:
     assert fuse({}, {1: 3.0, 2: 5.0}) == {2: 1.0, 1: 0.0}
 
 
+def test_a_text_in_another_script_is_not_held_against_its_missing_words() -> None:
+    fused = fuse({1: 0.9, 2: 0.8, 3: 0.5}, {2: 4.0, 3: 2.0}, dense_share=0.6, unreachable={1})
+    assert fused == pytest.approx({1: 0.8, 2: 0.85, 3: 0.0})
+    assert list(fused) == [2, 1, 3]
+
+
+def test_a_question_finds_the_text_in_the_other_language_and_its_own_language_first() -> None:
+    english = document(1, "Drain the connection pool first.", 0.80, title="Pool")
+    chinese = document(2, "数据库连接池耗尽时先看最大连接数。", 0.79)
+    others = [document(number, f"其他内容{number}。", 0.78 - number / 100) for number in range(3, 9)]
+    alone, both = World(english, *others, lexical=True), World(english, chinese, *others, lexical=True)
+    assert alone.look_up("连接池耗尽").served[0].document_id == 1
+    served = [both.look_up("连接池耗尽", session="s").served[0].document_id for _ in range(2)]
+    assert served == [2, 1]
+
+
 def test_equals_come_in_order_of_their_ids() -> None:
     assert list(fuse({3: 1.0, 1: 1.0, 2: 1.0}, {})) == [1, 2, 3]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.lexical import analyse, content_characters, stem
+from retrieval.lexical import analyse, content_characters, is_cjk_text, stem
 from retrieval.stop_words import CHINESE, ENGLISH
 
 
@@ -74,3 +74,13 @@ def test_case_and_width_make_no_difference_to_a_lower_case_text(letters: list[st
     text = "".join(letters).lower()
     wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text)
     assert analyse(wide) == analyse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("支付网关", True), ("在 KubePodNotReady 时先看日志", True), ("Look at the logs", False),
+     ("the 中 sign in a long text", False),
+     ("", False), ("12345", False), ("コンテナ", True)],
+)  # fmt: skip
+def test_a_text_is_in_cjk_when_a_tenth_of_its_letters_are(text: str, expected: bool) -> None:
+    assert is_cjk_text(text) is expected
