@@ -122,7 +122,7 @@ def _runbooks_and_codes(data: Path) -> EvaluationData:
 
 
 def _with_code_documents(data: Path, questions: Sequence[Question]) -> list[Question]:
-    """Codes were cut out of the same sources as some runbooks: where a question names one, its own document is right too."""
+    """Codes were cut out of the sources of some runbooks: where a question names one, its own document is right too."""
     from observability.evaluation.data import RIGHT
 
     runbooks = _rows(data / "runbooks" / "index.jsonl")

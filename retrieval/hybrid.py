@@ -100,13 +100,16 @@ def rank(
         lexical = {_key(hit): hit.score for hit in found}
     distances = {_key(hit): hit.squared_distance for hit in dense}
     vectors = {_key(hit): hit.vector for hit in dense if hit.vector is not None}
-    only_lexical = store.vectors([key for key in lexical if key not in distances]) if lexical else {}
-    cosines = _level_cosines({**vectors, **only_lexical}, vector, embedder) if own_space else {}
+    cosines = _level_cosines(vectors, vector, embedder)
     nearness = {key: 1 - distance / 2 + LEVEL_SHARE * cosines.get(key, 0.0) for key, distance in distances.items()}
-    distances |= {key: float(((found - vector) ** 2).sum()) for key, found in only_lexical.items()}
-    return HybridRanking(
-        _fused(query, nearness, lexical, distances, rows), distances, cosines, lexical, weights, has_lexical
-    )
+    documents = _fused(query, nearness, lexical, distances, rows)
+    # Of the best documents, chunks that only the lexical list holds have a similarity too: it decides the level.
+    missing = [key for one in documents[:wanted] for key in one.chunks if key not in distances]
+    read_back = store.vectors(missing) if missing else {}
+    distances |= {key: float(((found - vector) ** 2).sum()) for key, found in read_back.items()}
+    if own_space:
+        cosines |= _level_cosines(read_back, vector, embedder)
+    return HybridRanking(documents, distances, cosines, lexical, weights, has_lexical)
 
 
 def _level_cosines(vectors: Mapping[ChunkKey, Vector], query: Vector, embedder: Embedder) -> dict[ChunkKey, float]:

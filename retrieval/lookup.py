@@ -81,7 +81,7 @@ def lookup_knowledge(
         max_l2_distance=settings.max_l2_distance,
         watch=watch,
     )
-    scores = PartScores(query, source, store)
+    scores = PartScores(query, source)
     chooses = settings.primary_content == "selected"
     lookup = _Lookup(
         query=query,
@@ -146,7 +146,8 @@ class _Lookup:
 
     def _ask_meaning(self) -> None:
         self._found = self._search.find(self._query)
-        self._scores.query_vector = self._found.query_vector
+        if self._found.ranking is not None:
+            self._scores.distances = self._found.ranking.distances
 
     def _note_hits(self) -> None:
         self._answers.note_hits(self._exact, self._found)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clients.interfaces import ClientError, Embedder, Vector, VectorStore
+from clients.interfaces import ClientError, Embedder, VectorStore
 from retrieval.bm25 import coverage
 from retrieval.hybrid import HybridRanking, RankedDocument, rank
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentSource, DocumentState
@@ -40,7 +40,7 @@ class SemanticFindings:
     """``candidates``: the best documents in the order of the fused ranking; ``hits``: those good enough to be shown.
 
     ``degraded`` names the part that failed, "" where none did, and ``error`` says why. ``ranking`` is what the
-    candidates were cut from, ``query_vector`` what the dense search asked with (None where it could not).
+    candidates were cut from.
     """
 
     candidates: tuple[SemanticHit, ...] = ()
@@ -48,7 +48,6 @@ class SemanticFindings:
     degraded: str = ""
     error: str = ""
     ranking: HybridRanking | None = None
-    query_vector: Vector | None = None
 
     def evidence_of(self, document_id: int) -> Evidence | None:
         """Where the search found this document: what speaks for it."""
@@ -114,7 +113,7 @@ class SemanticSearch:
             return _failed("vector_store", error)
         hits = tuple(hit for hit in candidates if self._rule.finds(hit.evidence))
         log.debug("semantic search: %d documents, %d good enough", len(candidates), len(hits))
-        return SemanticFindings(candidates=candidates, hits=hits, ranking=ranking, query_vector=vector)
+        return SemanticFindings(candidates=candidates, hits=hits, ranking=ranking)
 
     def _candidates(self, ranking: HybridRanking, documents: int) -> tuple[SemanticHit, ...]:
         best = ranking.documents[:documents]
