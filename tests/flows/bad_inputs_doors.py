@@ -83,7 +83,7 @@ def query_as_a_pattern(world: World, given: str) -> None:
     data = b"---\nkeywords: ['(a+)+$']\n---\n# Patterns\n\ntext\n"
     world.accepted(world.upload(data), data)
     assert world.found("a" * 1_990 + "!")["primary"] is None
-    assert world.found(f"what does {given} match")["relevanceLevel"] == "PRECISE"
+    assert world.found(f"what does {given} match")["primary"]["matchType"] == "exact_L0"
 
 
 def foreign_top_k(world: World, given: str) -> None:
