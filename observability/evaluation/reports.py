@@ -139,7 +139,8 @@ def _rule_text(rule: LevelRule) -> str:
     if rule.covered_reference is not None:
         found += f", or from {rule.covered_reference:g} with {rule.min_coverage:g} of the question covered"
     if rule.agreement is not None:
-        return f"{found}; highly relevant from {rule.agreement:g} where both searches agree"
+        support = f" and it adds up to {rule.min_support:g} with the share covered" if rule.min_support else ""
+        return f"{found}; highly relevant from {rule.agreement:g} where both searches agree{support}"
     return f"{found}; highly relevant from {rule.highly_relevant:g}"
 
 
