@@ -129,6 +129,9 @@ def fit_and_show_thresholds(embedder: Embedder, *, write: bool) -> None:
         print(f"  {size:>5} texts: " + ", ".join(f"p{p} {v:.3f}" for p, v in zip(PERCENTILES, values, strict=True)))
     print(f"  fitted: reference {fit.reference}, highly relevant {fit.highly_relevant}")
     print(f"  shipped: reference {embedder.fit.reference}, highly relevant {embedder.fit.highly_relevant}")
+    if embedder.fit.agreement is not None:
+        print("  what ships is a fit of both searches together (docs/levels.md): these two are for comparison, not written")
+        return
     if write:
         stored = json.loads(LEVEL_FITS.read_text(encoding="utf-8"))
         stored[embedder.name] = asdict(fit)
