@@ -130,7 +130,7 @@ def fit_and_show_thresholds(embedder: Embedder, *, write: bool) -> None:
     print(f"  fitted: reference {fit.reference}, highly relevant {fit.highly_relevant}")
     print(f"  shipped: reference {embedder.fit.reference}, highly relevant {embedder.fit.highly_relevant}")
     if embedder.fit.agreement is not None:
-        print("  what ships is a fit of both searches together (docs/levels.md): these two are for comparison, not written")
+        print("  what ships is a fit of both searches together (docs/levels.md): these are for comparison only")
         return
     if write:
         stored = json.loads(LEVEL_FITS.read_text(encoding="utf-8"))
