@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clients.embedding_bge_m3_model import HEADS, INSTALL, WEIGHTS, BgeM3Model, Encoded, load_model
+from clients.embedding_bge_m3_model import HEADS, INSTALL, WEIGHTS, BgeM3Model, Encoded, has_heads, load_model
 from clients.embedding_data import level_fit
 from clients.embedding_lexical import OwnLexicalWeights as OwnLexicalWeights
 from clients.embedding_vectors import cosines, strip_unencodable, unit_rows
@@ -43,7 +43,8 @@ class BgeM3Embedder:
     each cut at ``max_tokens``, on ``device``. One batch at a time, since the tokenizer refuses to be used by two
     threads at once; a question goes before passages that wait. A missing package or missing weights are a
     ``ClientError`` with code ``embedder_unavailable``, a question that waited too long is a ``ClientTimeout``
-    (``embedder_loading``, ``embedder_busy``). Also offers :class:`OwnLexicalWeights`.
+    (``embedder_loading``, ``embedder_busy``). Also offers :class:`OwnLexicalWeights`, unless the folder has no
+    lexical part.
     """
 
     name: str = "bge-m3"
@@ -63,6 +64,7 @@ class BgeM3Embedder:
         self.version: str = model
         self.fit = level_fit("bge-m3")
         self.dimension: int = _dimension_of(model)
+        self.has_lexical: bool = has_heads(model)
         self._batch = max(1, batch)
         self._max_tokens = max_tokens
         self._patience = query_patience

@@ -67,7 +67,7 @@ class _FlagModel:
         self._device = device
         config = self._network.model.config
         self.dimension: int = config.hidden_size
-        self.has_lexical: bool = not Path(model).is_dir() or all((Path(model) / head).is_file() for head in HEADS)
+        self.has_lexical: bool = has_heads(model)
         self._positions: int = config.max_position_embeddings - config.pad_token_id - 1
         self._special = frozenset(self._tokenizer.all_special_ids)
 
@@ -94,6 +94,11 @@ class _FlagModel:
             if token not in self._special and not weight <= best.get(token, 0.0):  # a NaN goes on, to be refused
                 best[token] = weight
         return best
+
+
+def has_heads(model: str) -> bool:
+    """Whether the folder holds what lexical weights are made by; a model on a hub is taken to have it."""
+    return not Path(model).is_dir() or all((Path(model) / head).is_file() for head in HEADS)
 
 
 def _unavailable(message: str, hint: str) -> ClientError:

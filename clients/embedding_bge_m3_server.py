@@ -15,9 +15,9 @@ from clients.interfaces import ClientError, Matrix
 class BgeM3ServerEmbedder(OpenAIEmbedder):
     """The same name, version, dimension and level fit as ``BgeM3Embedder`` of the same ``model``.
 
-    So a store that was filled by the one serves with the other. ``batch`` texts go in one request; where the server
-    cuts a long text is its own affair. Errors are those of ``OpenAIEmbedder``. No lexical weights: the protocol has no
-    place for them.
+    ``batch`` texts go in one request; where the server cuts a long text is its own affair. Errors are those of
+    ``OpenAIEmbedder``. No lexical weights: the protocol has no place for them, words are counted. So a store that was
+    filled by the one is indexed again for the other.
     """
 
     name: str = "bge-m3"

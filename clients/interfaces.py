@@ -20,6 +20,12 @@ Matrix = npt.NDArray[np.float32]
 SparseVector = Mapping[int, float]
 """Term ids (0 to 2**31 - 1) with their weights, all finite and above 0."""
 
+COUNTED_TERMS = "bm25-1"
+"""The terms of counted words, with the version of the analyser that makes them (``retrieval.lexical.VERSION``).
+
+Term ids of another analyser, or of an embedder's own vocabulary, are numbers too and would match by chance.
+"""
+
 PartStatus = Literal["ok", "degraded", "down"]
 
 
@@ -138,11 +144,15 @@ class LexicalHit:
 
 @dataclass(frozen=True)
 class CollectionIdentity:
-    """What the vectors of a collection were made by; a store with another identity refuses to serve (L1-4)."""
+    """What the vectors of a collection were made by; a store with another identity refuses to serve (L1-4).
+
+    ``terms`` names what the ids of its sparse vectors stand for.
+    """
 
     embedder: str
     version: str
     dimension: int
+    terms: str = COUNTED_TERMS
 
 
 class VectorStore(Protocol):

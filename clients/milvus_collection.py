@@ -137,6 +137,7 @@ def _remembered(identity: CollectionIdentity) -> dict[str, str]:
         f"{_PROPERTY}embedder": identity.embedder,
         f"{_PROPERTY}embedder_version": identity.version,
         f"{_PROPERTY}dimension": str(identity.dimension),
+        f"{_PROPERTY}terms": identity.terms,
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from clients.embedding_lexical import identity_of
 from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, Matrix, Vector
 from clients.registry import get_embedder
 
@@ -26,9 +27,8 @@ _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
 def present_identity() -> CollectionIdentity:
-    """What the site's embedder, as set now, would make vectors with."""
-    embedder = get_embedder()
-    return CollectionIdentity(embedder=embedder.name, version=embedder.version, dimension=embedder.dimension)
+    """What the site's embedder, as set now, would make vectors and terms with."""
+    return identity_of(get_embedder())
 
 
 def domain_key(domain: str) -> int:

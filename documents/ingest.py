@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from clients.embedding_pool import IndexingEmbedder
-from clients.interfaces import ChunkVector, ClientError, Matrix, Vector
+from clients.embedding_pool import IndexingEmbedder, Passages
+from clients.interfaces import ChunkVector, ClientError, SparseVector
 from clients.registry import get_vector_store
 from documents import storage
 from documents.content import current_bytes
@@ -47,11 +47,24 @@ class _Superseded(Exception):  # noqa: N818 (no fault)
 
 @dataclass(frozen=True)
 class _Content:
-    """What is stored of a text beside its vectors; ``terms`` of each chunk, with repetitions."""
+    """What is stored of a text beside its vectors; ``terms`` of each chunk's words, with repetitions.
+
+    The words are kept whatever the lexical search finds by: how much of a question a chunk covers is told by them.
+    """
 
     chunks: Sequence[Chunk]
     terms: Sequence[Sequence[int]]
     in_cjk: bool
+
+    def vectors(self, passages: Passages, domain: str) -> list[ChunkVector]:
+        """What the vector store holds: the embedder's own lexical weights where it makes them, else BM25's."""
+        weights: Iterable[SparseVector] = map(chunk_weights, self.terms)
+        if passages.weights is not None:
+            weights = passages.weights
+        return [
+            ChunkVector(chunk.number, domain, vector, of_chunk)
+            for chunk, vector, of_chunk in zip(self.chunks, passages.vectors, weights, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -78,9 +91,9 @@ def index_claimed(
     try:
         title, body = _title_and_body(job)
         chunks = _chunks_of(body)
-        terms = terms_of_chunks(chunks, title=title)
-        vectors: Sequence[Vector] = list(_embed(job, chunks, embedder, on_progress)) if chunks else []
-        _write(job, _Content(chunks, terms, is_cjk_text(body)), vectors)
+        content = _Content(chunks, terms_of_chunks(chunks, title=title), is_cjk_text(body))
+        passages = _embed(job, chunks, embedder, on_progress) if chunks else None
+        _write(job, content, content.vectors(passages, job.category) if passages is not None else [])
     except Stopped:
         give_back(job)
         return None
@@ -126,8 +139,8 @@ def _chunks_of(body: str) -> list[Chunk]:
         raise DocumentError(detail % {"limit": fault.limit}, code="too_many_chunks") from fault
 
 
-def _embed(job: Claim, chunks: Sequence[Chunk], embedder: IndexingEmbedder, on_progress: OnProgress | None) -> Matrix:
-    """Vectors for all chunks; the lease is kept meanwhile, no connection to the database is."""
+def _embed(job: Claim, chunks: Sequence[Chunk], embedder: IndexingEmbedder, on_progress: OnProgress | None) -> Passages:
+    """Vectors and own weights of all chunks; the lease is kept meanwhile, no connection to the database is."""
     get_vector_store().open()  # a store that is down is known before the work, not after it
     last = time.monotonic()
 
@@ -143,7 +156,7 @@ def _embed(job: Claim, chunks: Sequence[Chunk], embedder: IndexingEmbedder, on_p
                 raise _Superseded
 
     _let_connection_go()
-    return embedder.embed_documents([chunk.text for chunk in chunks], on_done=on_done)
+    return embedder.embed_passages([chunk.text for chunk in chunks], on_done=on_done)
 
 
 def _let_connection_go() -> None:
@@ -152,7 +165,7 @@ def _let_connection_go() -> None:
         connection.close()
 
 
-def _write(job: Claim, content: _Content, vectors: Sequence[Vector]) -> None:
+def _write(job: Claim, content: _Content, rows: Sequence[ChunkVector]) -> None:
     """Vectors, then the row, then the older vectors; under the writer's lock from first to last.
 
     The lock is what makes the last step safe: no other revision of this document can be written in between.
@@ -161,10 +174,6 @@ def _write(job: Claim, content: _Content, vectors: Sequence[Vector]) -> None:
     with vector_writer:
         if not held(job).exists():
             raise _Superseded
-        rows = [
-            ChunkVector(chunk.number, job.category, vector, chunk_weights(of_chunk))
-            for chunk, vector, of_chunk in zip(content.chunks, vectors, content.terms, strict=True)
-        ]
         if rows:
             if job.former_indexed_revision == job.revision and job.former_chunk_count > len(rows):
                 store.discard(job.document_id, job.revision)  # rebuilt in fewer chunks: no tail may stay

@@ -1,7 +1,8 @@
 """The ranking behind L1: a dense and a lexical search over chunks, fused per document (SPEC L1-3, L1-6).
 
 Each list gives a document the score of its best chunk (a sum would favour long documents); the two scores are scaled
-over the documents and added. The chunk that stands for a document is the best by the same sum over chunks.
+over the documents and added. The chunk that stands for a document is the best by the same sum over chunks. The lexical
+search goes by BM25, or by the embedder's own weights where it makes some.
 
 Where an embedder has a level space of its own, a share of the similarity there counts in the dense list. On 486 judged
 questions that lifted a twin in the other language within the first ten from .55 to .62 and the first answer from .751
@@ -16,8 +17,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from clients.embedding_lexical import own_lexical_weights
 from clients.interfaces import Embedder, Vector, VectorStore
-from retrieval.bm25 import query_terms, query_weights
+from retrieval.bm25 import Weights, query_terms, query_weights
 from retrieval.fusion import best_per_document, fuse
 from retrieval.interfaces import ChunkKey, DocumentSource, DocumentState
 from retrieval.lexical import is_cjk_text
@@ -66,7 +68,8 @@ class HybridRanking:
     """Documents, best first, and what they were ranked by, of every chunk in either list.
 
     ``distances`` are squared, ``cosines`` those of the level space (empty where the embedder has none), ``lexical``
-    scores only of what the lexical search found.
+    scores only of what the lexical search found. ``query_weights`` are those of the question's words, by which coverage
+    is told, whatever the lexical search went by.
     """
 
     documents: tuple[RankedDocument, ...] = ()
@@ -77,9 +80,24 @@ class HybridRanking:
     has_lexical: bool = False
 
 
+@dataclass(frozen=True)
+class EmbeddedQuestion:
+    """A question with what the embedder makes of it; ``weights`` are its own lexical ones, None where it has none."""
+
+    text: str
+    vector: Vector
+    weights: Weights | None
+
+
+def embedded(query: str, embedder: Embedder) -> EmbeddedQuestion:
+    """Raises what the embedder raises, also where only the weights fail: half a search would rank by other rules."""
+    vector = embedder.embed_query(query)
+    own = own_lexical_weights(embedder)
+    return EmbeddedQuestion(query, vector, None if own is None else own.lexical_query(query))
+
+
 def rank(
-    query: str,
-    vector: Vector,
+    question: EmbeddedQuestion,
     *,
     embedder: Embedder,
     store: VectorStore,
@@ -88,21 +106,23 @@ def rank(
     wanted: int,
 ) -> HybridRanking:
     """Both searches, row check, fusion. Raises what the store and the embedder raise."""
-    terms = query_terms(query)
+    vector = question.vector
+    terms = query_terms(question.text)
     counts, chunks = source.term_counts(terms)
     weights = query_weights(terms, counts, chunks)
     own_space = embedder.own_level_space
     dense = _live_hits(lambda top_k: store.search(vector, top_k, with_vectors=own_space), rows, wanted)
     lexical: dict[ChunkKey, float] = {}
     has_lexical = store.has_lexical
-    if has_lexical and weights:
-        found = _live_hits(lambda top_k: store.search_lexical(weights, top_k), rows, wanted)
+    asked = weights if question.weights is None else question.weights
+    if has_lexical and asked:
+        found = _live_hits(lambda top_k: store.search_lexical(asked, top_k), rows, wanted)
         lexical = {_key(hit): hit.score for hit in found}
     distances = {_key(hit): hit.squared_distance for hit in dense}
     vectors = {_key(hit): hit.vector for hit in dense if hit.vector is not None}
     cosines = _level_cosines(vectors, vector, embedder)
     nearness = {key: 1 - distance / 2 + LEVEL_SHARE * cosines.get(key, 0.0) for key, distance in distances.items()}
-    documents = _fused(query, nearness, lexical, distances, rows)
+    documents = _fused(question.text, nearness, lexical, distances, rows)
     # Of the best documents, chunks that only the lexical list holds have a similarity too: it decides the level.
     missing = [key for one in documents[:wanted] for key in one.chunks if key not in distances]
     read_back = store.vectors(missing) if missing else {}

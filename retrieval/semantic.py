@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clients.interfaces import ClientError, Embedder, VectorStore
 from retrieval.bm25 import coverage
-from retrieval.hybrid import HybridRanking, RankedDocument, rank
+from retrieval.hybrid import HybridRanking, RankedDocument, embedded, rank
 from retrieval.interfaces import ChunkKey, ChunkText, DocumentSource, DocumentState
 from retrieval.relevance import Evidence, LevelRule, distance_of_cosine, similarity_of
 from retrieval.rows import LiveRows
@@ -94,14 +94,13 @@ class SemanticSearch:
         # Degradation points "embedder" and "vector_store" (L1-5): the lookup goes on with what exact search found.
         try:
             with self._watch.stage("embed"):
-                vector = self._embedder.embed_query(query)
+                question = embedded(query, self._embedder)
         except ClientError as error:
             return _failed("embedder", error)
         try:
             with self._watch.stage("l1"):
                 ranking = rank(
-                    query,
-                    vector,
+                    question,
                     embedder=self._embedder,
                     store=self._store,
                     source=self._source,

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self, TextIO
 
+from clients.embedding_lexical import identity_of, own_lexical_weights
+from clients.embedding_pool import Passages
 from clients.fakes import InMemoryVectorStore
-from clients.interfaces import ChunkVector, CollectionIdentity, Embedder, Matrix, VectorStore
+from clients.interfaces import ChunkVector, Embedder, SparseVector, Vector, VectorStore
 from clients.session_memory import InProcessSessionMemory
 from clients.vector_store import MilvusVectorStore
 from observability.evaluation.data import EvaluatedDocument, EvaluationError
@@ -71,9 +73,9 @@ class EvaluationSite:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            matrix = self.embedder.embed_documents(self._texts())  # before the store: an endpoint tells its dimension
+            passages = self._embedded(self._texts())  # before the store: an endpoint tells its dimension
             self._store = self._make_store(stack)
-            self._load(matrix)
+            self._load(passages)
             self._held = stack.pop_all()
         return self
 
@@ -161,8 +163,7 @@ class EvaluationSite:
         return [chunk.text for chunks in self.source.all_chunks().values() for chunk in chunks]
 
     def _make_store(self, stack: ExitStack) -> VectorStore:
-        made = self.embedder
-        identity = CollectionIdentity(made.name, made.version, made.dimension)
+        identity = identity_of(self.embedder)
         if self.store_kind == "memory":
             return InMemoryVectorStore(identity=lambda: identity)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbsite-evaluation-")))
@@ -170,21 +171,37 @@ class EvaluationSite:
         stack.callback(store.close)
         return store
 
-    def _load(self, matrix: Matrix) -> None:
+    def _embedded(self, texts: Sequence[str]) -> Passages:
+        own = own_lexical_weights(self.embedder)
+        if own is None:
+            return Passages(self.embedder.embed_documents(texts))
+        return Passages(*own.embed_documents_with_lexical(texts))
+
+    def _load(self, passages: Passages) -> None:
         self.store.open()
         progress = Progress(self._progress, "Loading documents", len(self.source.documents))
         start = 0
         for number, chunks in self.source.all_chunks().items():
-            rows = self._rows(number, chunks, matrix[start : start + len(chunks)])
-            start += len(chunks)
+            end = start + len(chunks)
+            weights = None if passages.weights is None else passages.weights[start:end]
+            rows = self._rows(number, chunks, passages.vectors[start:end], weights)
+            start = end
             if rows:
                 self.store.upsert(number, REVISION, rows)
             progress.add()
         self.store.flush()
 
-    def _rows(self, number: int, chunks: Sequence[ChunkText], vectors: Matrix) -> list[ChunkVector]:
+    def _rows(
+        self,
+        number: int,
+        chunks: Sequence[ChunkText],
+        vectors: Iterable[Vector],
+        own_weights: Sequence[SparseVector] | None,
+    ) -> list[ChunkVector]:
         domain = self.source.documents[number].domain
+        terms = [self.source.terms[number, REVISION, chunk.number] for chunk in chunks]
+        weights = own_weights if own_weights is not None else [chunk_weights(of_chunk) for of_chunk in terms]
         return [
-            ChunkVector(chunk.number, domain, vector, chunk_weights(self.source.terms[number, REVISION, chunk.number]))
-            for chunk, vector in zip(chunks, vectors, strict=True)
+            ChunkVector(chunk.number, domain, vector, of_chunk)
+            for chunk, vector, of_chunk in zip(chunks, vectors, weights, strict=True)
         ]

@@ -19,10 +19,12 @@ import numpy as np
 import pytest
 
 from clients.embedding_bge_m3 import QUERY_TOKENS, BgeM3Embedder
+from clients.embedding_bge_m3_model import HEADS
 from clients.embedding_bge_m3_server import BgeM3ServerEmbedder
+from clients.embedding_cache import CachedQueries
 from clients.embedding_hashing import HashingEmbedder
-from clients.embedding_lexical import own_lexical_weights
-from clients.interfaces import ClientError, ClientTimeout
+from clients.embedding_lexical import identity_of, own_lexical_weights
+from clients.interfaces import COUNTED_TERMS, ClientError, ClientTimeout, CollectionIdentity
 from clients.one_at_a_time import Loader, NotInTime
 from tests.clients.bge_m3_stand_in import StandInForBgeM3
 from tests.clients.embedding_endpoint import EmbeddingEndpoint
@@ -262,6 +264,22 @@ def test_the_server_is_bge_m3_to_the_store_and_to_the_levels(served: BgeM3Server
     assert (served.name, served.version, served.dimension) == (local.name, local.version, local.dimension)
     assert served.fit == local.fit
     assert own_lexical_weights(served) is None
+
+
+def test_the_terms_of_the_server_and_of_the_loaded_model_are_never_in_one_collection(
+    served: BgeM3ServerEmbedder,
+) -> None:
+    assert identity_of(CachedQueries(BgeM3Embedder())) == CollectionIdentity("bge-m3", "BAAI/bge-m3", 1024, "bge-m3")
+    assert identity_of(CachedQueries(served)) == CollectionIdentity("bge-m3", "BAAI/bge-m3", 1024, "bm25-1")
+
+
+def test_a_folder_without_the_lexical_part_has_its_words_counted(tmp_path: Path) -> None:
+    without = BgeM3Embedder(model=str(tmp_path))
+    assert own_lexical_weights(without) is None
+    assert identity_of(without).terms == COUNTED_TERMS
+    for head in HEADS:
+        (tmp_path / head).touch()
+    assert identity_of(BgeM3Embedder(model=str(tmp_path))).terms == "bge-m3"
 
 
 def test_the_server_is_asked_in_batches_with_the_key_of_its_own(

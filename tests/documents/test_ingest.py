@@ -12,13 +12,16 @@ from django.utils import timezone
 
 from clients.embedding_pool import IndexingEmbedder, make_indexing_embedder
 from clients.interfaces import ClientError
-from clients.registry import get_embedder, get_vector_store
+from clients.registry import get_embedder, get_vector_store, reset_clients
 from documents import ingest, jobs
 from documents.ingest import Stopped, index_claimed
 from documents.models import ApiDocument
 from documents.services import delete_document, set_enabled
+from documents.terms import term_counts, unpacked
 from documents.worker import run_due_jobs
+from retrieval.bm25 import chunk_terms, chunk_weights, query_terms
 from retrieval.chunking import chunk_body
+from tests.clients.bge_m3_stand_in import StandInForBgeM3
 from tests.documents.library import indexed, kept, text, upload, vectors
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +75,30 @@ def test_the_vectors_are_the_texts_own_and_carry_the_domain(knowledge_base: Path
     assert (hit.document_id, hit.revision, hit.number) == (document.pk, 1, 3)
     assert hit.squared_distance == pytest.approx(0, abs=1e-5)
     assert get_vector_store().search(np.asarray(query), 1, domain="api") == []
+
+
+def test_the_lexical_search_finds_by_counted_words(knowledge_base: Path) -> None:
+    document = indexed(text(body="zebra zebra", title="Lion"))
+    weights = chunk_weights(chunk_terms("zebra zebra", title="Lion"))
+    found = {term: get_vector_store().search_lexical({term: 1.0}, 5)[0] for term in query_terms("zebra lion")}
+    assert {hit.document_id for hit in found.values()} == {document.pk}
+    assert {term: hit.score for term, hit in found.items()} == pytest.approx(weights)
+
+
+def test_the_lexical_search_finds_by_the_weights_of_an_embedder_that_makes_some(
+    knowledge_base: Path, settings: Any
+) -> None:
+    model = StandInForBgeM3()
+    chosen = {"BACKEND": "clients.embedding.BgeM3Embedder", "OPTIONS": {"load": lambda *_: model}}
+    settings.CLIENTS = {**settings.CLIENTS, "embedder": {**chosen, "QUERY_CACHE": {"redis_url": ""}}}
+    reset_clients()
+    document = indexed(OLD)
+    assert [hit.score for hit in get_vector_store().search_lexical({7: 2.0}, 9)] == [1.0] * 5
+    assert sum(len(texts) for texts, _ in model.calls) == 5  # one pass for vectors and weights
+    word = query_terms("section")
+    assert get_vector_store().search_lexical(dict.fromkeys(word, 1.0), 9) == []
+    assert all(set(word) <= set(unpacked(chunk.terms)) for chunk in document.chunks.all())
+    assert term_counts(word) == (dict.fromkeys(word, 5), 5)
 
 
 def test_a_body_without_text_is_indexed_with_no_chunk(knowledge_base: Path) -> None:

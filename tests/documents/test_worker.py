@@ -252,7 +252,7 @@ def test_a_stop_that_ends_the_embedding_processes_fails_no_document(
     class EndedByTheStop:
         """An embedder whose processes end when the worker is stopped, in the middle of a document."""
 
-        def embed_documents(self, texts: Any, *, on_done: Any = None) -> Any:
+        def embed_passages(self, texts: Any, *, on_done: Any = None) -> Any:
             asked.set()
             until(worker._stop.is_set)
             raise ClientError("The embedding processes are stopped", code="embedder_unavailable", retryable=True)

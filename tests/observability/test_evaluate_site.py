@@ -12,6 +12,7 @@ from observability.evaluation.data import RIGHT, EvaluatedDocument, EvaluationEr
 from observability.evaluation.site import EvaluationSite
 from retrieval.bm25 import query_terms
 from retrieval.lookup_types import RetrievalSettings
+from tests.retrieval.fakes import OwnWords
 
 BACKUP = "alpha backup restore nightly schedule"
 CERTIFICATE = "certificate expired renewal steps"
@@ -30,6 +31,14 @@ class TestSite:
 
     def site(self) -> EvaluationSite:
         return EvaluationSite(self.DOCUMENTS, HashingEmbedder(), store="memory")
+
+    def test_an_embedder_with_lexical_weights_of_its_own_is_measured_by_them(self) -> None:
+        embedder = OwnWords({"g": 3.0})
+        with EvaluationSite(self.DOCUMENTS, embedder, store="memory") as site:
+            ranking = site.find("gnu").ranking  # no word of it is in a document
+            assert ranking is not None
+            assert dict(ranking.lexical) == {(2, 1, 0): 9.0, (3, 1, 0): 9.0}
+            assert ranking.query_weights
 
     def test_hidden_documents_are_away_for_a_while(self) -> None:
         with self.site() as site:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from clients.embedding_lexical import identity_of, own_lexical_weights
 from clients.fakes import InMemoryVectorStore
 from clients.interfaces import (
     ChunkVector,
     ClientError,
-    CollectionIdentity,
     LevelFit,
     Matrix,
     SessionMemory,
@@ -84,6 +84,34 @@ class FixedEmbedder:
         return cosines
 
 
+class OwnWords(FixedEmbedder):
+    """Has lexical weights of its own: letters wherever they stand, weighed by ``letters``; no analyser counts those."""
+
+    name = "own-words"
+    has_lexical = True
+
+    def __init__(self, letters: Mapping[str, float]) -> None:
+        super().__init__()
+        self.letters = letters
+        self.asked_words: list[str] = []
+        self.words_fail: ClientError | None = None
+
+    def lexical_documents(self, texts: Sequence[str]) -> list[dict[int, float]]:
+        return [self._weights(text) for text in texts]
+
+    def lexical_query(self, text: str) -> dict[int, float]:
+        if self.words_fail is not None:
+            raise self.words_fail
+        self.asked_words.append(text)
+        return self._weights(text)
+
+    def embed_documents_with_lexical(self, texts: Sequence[str]) -> tuple[Matrix, list[dict[int, float]]]:
+        return self.embed_documents(texts), self.lexical_documents(texts)
+
+    def _weights(self, text: str) -> dict[int, float]:
+        return {ord(letter): weight for letter, weight in self.letters.items() if letter in text}
+
+
 class World:
     """``DocumentSource`` over a dict, and everything else that a lookup needs."""
 
@@ -93,8 +121,7 @@ class World:
         """``lexical``: chunks are found by their words too; else only by what ``near`` says."""
         self.lexical = lexical
         self.embedder = embedder if embedder is not None else FixedEmbedder()
-        identity = CollectionIdentity(self.embedder.name, self.embedder.version, self.embedder.dimension)
-        self.store: Any = InMemoryVectorStore(identity=lambda: identity)
+        self.store: Any = InMemoryVectorStore(identity=lambda: identity_of(self.embedder))
         self.index = SyncedKeywordIndex(self)
         self.changes: dict[int, tuple[int, KeywordEntry]] = {}
         self.counter = 0
@@ -140,12 +167,15 @@ class World:
         chunks = chunk_body(document.body)
         vectors = [self._vector(document, chunk.text, number) for number, chunk in enumerate(chunks)]
         terms = terms_of_chunks(chunks, title=document.title) if self.lexical else [[] for _ in chunks]
+        weights = [chunk_weights(of_chunk) for of_chunk in terms]
+        if self.lexical and (own := own_lexical_weights(self.embedder)) is not None:
+            weights = own.lexical_documents([chunk.text for chunk in chunks])
         self.store.upsert(
             document.document_id,
             revision,
             [
-                ChunkVector(chunk.number, document.domain, vector, chunk_weights(of_chunk))
-                for chunk, vector, of_chunk in zip(chunks, vectors, terms, strict=True)
+                ChunkVector(chunk.number, document.domain, vector, of_chunk)
+                for chunk, vector, of_chunk in zip(chunks, vectors, weights, strict=True)
             ],
         )
         self.chunk_rows = {key: row for key, row in self.chunk_rows.items() if key[0] != document.document_id}

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from clients.interfaces import COUNTED_TERMS
 from retrieval.bm25 import (
     AVERAGE_LENGTH,
     K1,
@@ -19,6 +20,7 @@ from retrieval.bm25 import (
     query_weights,
     term_id,
 )
+from retrieval.lexical import VERSION
 
 TEXTS = [
     "restart the gateway when the connection pool is exhausted",
@@ -75,3 +77,7 @@ def test_coverage_is_the_share_of_the_questions_weight() -> None:
     assert coverage(weights, [1, 9]) == 0.75
     assert coverage(weights, []) == 0.0
     assert coverage({}, [1]) == 0.0
+
+
+def test_the_stores_name_for_counted_terms_holds_the_analysers_version() -> None:
+    assert f"bm25-{VERSION}" == COUNTED_TERMS

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clients.interfaces import LevelFit, Matrix, Vector
+from clients.embedding_cache import CachedQueries
+from clients.interfaces import ClientTimeout, LevelFit, Matrix, Vector
+from retrieval.bm25 import query_terms
 from retrieval.fusion import fuse, scaled
-from tests.retrieval.fakes import Document, FixedEmbedder, World
+from retrieval.hybrid import HybridRanking, embedded, rank
+from retrieval.rows import LiveRows
+from tests.retrieval.fakes import Document, FixedEmbedder, OwnWords, World
 
 
 def test_scores_are_scaled_between_the_worst_and_the_best_of_their_list() -> None:
@@ -153,3 +157,73 @@ def test_a_deleted_document_is_found_by_its_words_no_more() -> None:
     world = World(POOL, lexical=True)
     world.hide(1)
     assert world.look_up(QUESTION).result.found is False
+
+
+# ---- An embedder with lexical weights of its own ---------------------------------------------------------------------
+MARKED = [document(1, "连接池甲甲。Quiz", 0.76), document(2, "连接池乙乙。Zoo", 0.8), QUEUE]
+
+
+def own_words(**letters: float) -> tuple[World, OwnWords]:
+    embedder = OwnWords(letters)
+    return World(*MARKED, embedder=embedder, lexical=True), embedder
+
+
+def test_the_weights_of_the_embedder_rank_where_it_makes_some() -> None:
+    world, _embedder = own_words(Q=5.0)
+    counted = World(*MARKED, lexical=True)
+    assert counted.look_up("连接池 Quatsch").served[0].document_id == 2
+    assert world.look_up("连接池 Quatsch").served[0].document_id == 1
+
+
+def test_a_question_without_a_counted_word_is_searched_by_the_weights_of_the_embedder() -> None:
+    world, embedder = own_words(h=5.0)
+    world.put(document(1, "连接池甲甲。hyena", 0.6))
+    assert query_terms("the") == []
+    assert dict(ranked("the", world).lexical) == {(1, 2, 0): 25.0}
+    assert embedder.asked_words == ["the"]
+
+
+def test_the_words_that_are_counted_cover_the_question_still() -> None:
+    embedder = OwnWords({"Q": 5.0})
+    embedder.fit = Agreeing.fit
+    own = World(document(1, POOL.body, 0.35), embedder=embedder, lexical=True)
+    counted = World(document(1, POOL.body, 0.35), embedder=Agreeing(), lexical=True)
+    assert ranked(QUESTION, own).query_weights == ranked(QUESTION, counted).query_weights != {}
+    assert dict(ranked(QUESTION, own).lexical) == {}
+    assert own.look_up(QUESTION).result.found is True
+    assert own.look_up("怎样配置邮件告警的收件人").result.found is False
+
+
+def test_a_cache_around_the_embedder_does_not_hide_its_weights() -> None:
+    embedder = OwnWords({"Q": 5.0})
+    world = World(*MARKED, embedder=embedder, lexical=True)
+    world.embedder = CachedQueries(embedder)
+    assert world.look_up("连接池 Quatsch").served[0].document_id == 1
+    assert embedder.asked_words == ["连接池 Quatsch"]
+
+
+def test_where_the_weights_fail_the_embedder_has_failed() -> None:
+    world, embedder = own_words(Q=5.0)
+    embedder.words_fail = ClientTimeout("BGE-M3 is busy with other texts.", code="embedder_busy")
+    outcome = world.look_up("连接池 Quatsch")
+    assert (outcome.degraded, outcome.served) == ("embedder", ())
+    assert "embedder_busy" in outcome.error
+
+
+def test_terms_of_counted_words_are_never_asked_by_the_weights_of_an_embedder() -> None:
+    world = World(*MARKED, lexical=True)
+    world.embedder = OwnWords({"Q": 5.0})
+    outcome = world.look_up("连接池 Quatsch")
+    assert outcome.degraded == "vector_store"
+    assert "collection_mismatch" in outcome.error
+
+
+def ranked(query: str, world: World) -> HybridRanking:
+    return rank(
+        embedded(query, world.embedder),
+        embedder=world.embedder,
+        store=world.store,
+        source=world,
+        rows=LiveRows(world),
+        wanted=3,
+    )
