@@ -17,7 +17,8 @@ from django.http import HttpRequest, JsonResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from clients.interfaces import PartHealth
+from clients.interfaces import Embedder, PartHealth
+from clients.masking import mask_credentials
 from clients.registry import get_embedder, get_llm, get_session_memory, get_vector_store
 from documents.scan import scan_state
 from documents.source import get_keyword_index
@@ -99,16 +100,27 @@ def _vector_store() -> PartHealth:
 
 def _embedder() -> PartHealth:
     embedder = get_embedder()
+    own = _own_health(embedder)
     hints = []
-    if embedder.lexical:
+    if embedder.lexical:  # said here in the reader's language
         hints.append(_("Lexical only: it compares letters, not meaning. Set EMBEDDER to another one."))
+    elif own.status != "ok":
+        hints.append(mask_credentials(own.hint))
     growth = growth_beyond_fit(embedder)
     if growth is not None:
         hints.append(
             _("The store has %(now)s chunks, the thresholds were fitted on %(then)s: run python manage.py calibrate")
             % {"now": growth.chunks, "then": growth.fitted}
         )
-    return PartHealth("degraded", " ".join(hints)) if hints else PartHealth("ok")
+    if not hints:
+        return PartHealth("ok")
+    return PartHealth("degraded" if own.status == "ok" else own.status, " ".join(hints))
+
+
+def _own_health(embedder: Embedder) -> PartHealth:
+    """What the embedder says of its package, its weights or its endpoint; most can tell without being used."""
+    ask_it: Check | None = getattr(embedder, "health", None)
+    return PartHealth("ok") if ask_it is None else ask_it()
 
 
 def _memory() -> PartHealth:

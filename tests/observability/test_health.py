@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from clients.interfaces import ClientError, PartHealth
+from clients.registry import get_embedder, reset_clients
 from observability import health
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +65,43 @@ def test_the_lexical_embedder_is_said_to_be_degraded() -> None:
     assert answer["parts"]["embedder"]["status"] == "degraded"
     assert "lexical only" in answer["parts"]["embedder"]["hint"].lower()
     assert answer["status"] == "degraded"
+
+
+def test_bge_m3_without_its_folder_is_down(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clients.embedding_bge_m3.find_spec", lambda _name: object())
+    options = {"model": str(tmp_path / "nowhere")}
+    chosen = {"BACKEND": "clients.embedding.BgeM3Embedder", "OPTIONS": options, "QUERY_CACHE": {"redis_url": ""}}
+    settings.CLIENTS = {**settings.CLIENTS, "embedder": chosen}
+    reset_clients()
+    embedder = ready().json()["parts"]["embedder"]
+    assert embedder["status"] == "down"
+    assert "EMBEDDING_MODEL" in embedder["hint"]
+
+
+def test_an_embeddings_endpoint_that_does_not_answer_shows_from_then_on(settings: Any) -> None:
+    options = {"model": "m", "base_url": "http://kb:hunter2@127.0.0.1:1/v1", "dimension": 8, "query_timeout": 0.2}
+    settings.CLIENTS = {
+        **settings.CLIENTS,
+        "embedder": {"BACKEND": "clients.embedding.OpenAIEmbedder", "OPTIONS": options},
+    }
+    reset_clients()
+    assert ready().json()["parts"]["embedder"] == {"status": "ok", "hint": ""}
+    with pytest.raises(ClientError):
+        get_embedder().embed_query("timeout")
+    health._kept = None
+    answer = ready()
+    assert answer.json()["parts"]["embedder"]["status"] == "degraded"
+    assert "cannot be reached" in answer.json()["parts"]["embedder"]["hint"]
+    assert b"hunter2" not in answer.content
+
+
+def test_what_an_embedder_says_of_itself_and_an_outgrown_fit_stand_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = PartHealth("down", "It failed at http://kb:hunter2@host/v1.")
+    monkeypatch.setattr(health, "get_embedder", lambda: SimpleNamespace(lexical=False, health=lambda: said))
+    monkeypatch.setattr(health, "growth_beyond_fit", lambda _embedder: SimpleNamespace(chunks=90, fitted=9))
+    embedder = ready().json()["parts"]["embedder"]
+    assert embedder["status"] == "down"
+    assert embedder["hint"].startswith("It failed at http://***@host/v1. The store has 90 chunks")
 
 
 def test_no_model_is_ok_with_a_hint() -> None:
