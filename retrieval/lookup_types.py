@@ -140,8 +140,9 @@ class TracedMatch:
 class TracedCandidate:
     """A document's place in the ranking. Ranks count from 1; None: that list does not hold the document.
 
-    ``distance`` is squared, ``lexical`` a BM25 score, ``fused`` (0 to 1) what the order is by. ``similarity`` and
-    ``coverage`` (0 to 1) and the two verdicts are known of the first documents only: levels look no further.
+    ``distance`` is squared, ``lexical`` the score of the lexical search, ``fused`` (0 to 1) what the order is by.
+    ``similarity`` and ``coverage`` (0 to 1) and the two verdicts are known of the first documents only: levels look no
+    further.
     """
 
     document: DocumentRef
