@@ -8,7 +8,7 @@ import pytest
 
 from agents.level_fit import save_calibration
 from clients.embedding_data import level_fit
-from clients.interfaces import LevelFit
+from clients.interfaces import LevelFit, PartHealth
 from clients.registry import get_embedder
 from documents.models import TermCount
 from documents.terms import ALL_CHUNKS
@@ -88,6 +88,7 @@ def test_no_fit_in_force_no_warning(settings: Any) -> None:
 @pytest.mark.parametrize("lexical", [True, False])
 def test_readyz_and_doctor_say_it_at_the_embedder(lexical: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get_embedder(), "lexical", lexical)
+    monkeypatch.setattr(get_embedder(), "health", lambda: PartHealth("ok"))
     save(100)
     store_of(1000)
     part = health.readiness()["parts"]["embedder"]
