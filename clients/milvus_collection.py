@@ -42,7 +42,8 @@ _INDEXES = {VECTOR: ("FLAT", METRIC), TERMS: ("SPARSE_INVERTED_INDEX", TERMS_MET
 def prepare(client: Any, uri: str, name: str, identity: CollectionIdentity, *, lite: bool) -> bool:
     """Make the collection if it is missing, check whose it is, prove the metric, load it. True where it holds terms.
 
-    Raises ``ClientError``: ``collection_mismatch``, ``metric_mismatch``, ``store_unavailable``.
+    Raises ``ClientError``: ``collection_mismatch``, ``collection_outdated`` (the embedder's vectors, in the layout or
+    with the terms of another version of this program), ``metric_mismatch``, ``store_unavailable``.
     """
     with translated(uri):
         version = str(client.get_server_version(timeout=CALL_TIMEOUT))
@@ -150,9 +151,17 @@ def _check_identity(name: str, properties: dict[str, Any], identity: CollectionI
     here = ", ".join(f"{key.removeprefix(_PROPERTY)} {value}" for key, value in wanted.items())
     raise ClientError(
         f"The vectors in collection {name} are of another make ({there}) than this site's ({here}).",
-        code="collection_mismatch",
+        code="collection_outdated" if _only_older(found, wanted) else "collection_mismatch",
         hint=REINDEX_HINT,
     )
+
+
+def _only_older(found: dict[str, str], wanted: dict[str, str]) -> bool:
+    """Whether nothing differs but what changes with this program, and by nobody's setting: layout, version of the terms."""
+    layout, terms = f"{_PROPERTY}layout", f"{_PROPERTY}terms"
+    if any(found[key] != wanted[key] for key in wanted if key not in (layout, terms)):
+        return False
+    return found[terms].partition("-")[0] in ("", wanted[terms].partition("-")[0])
 
 
 def _load(client: Any, uri: str, name: str, fields: Sequence[str], *, lite: bool) -> None:

@@ -21,7 +21,9 @@ log = logging.getLogger("documents.rebuild")
 _REQUESTED = "reset_requested"
 _DONE = "reset_done"
 _STATES = ApiDocument.Status
-COLLECTION_MISMATCH = "collection_mismatch"
+COLLECTION_OUTDATED = "collection_outdated"
+"""The present embedder's vectors as another version of this program laid them out."""
+_ANOTHER_MAKE = ("collection_mismatch", COLLECTION_OUTDATED)
 
 
 def request_rebuild_of_all() -> None:
@@ -40,11 +42,11 @@ def reset_if_requested() -> bool:
         try:
             get_vector_store().open()
         except ClientError as fault:
-            if fault.code != COLLECTION_MISMATCH:
+            if fault.code not in _ANOTHER_MAKE:
                 # Degradation point: the request stays and is tried in the next round.
                 log.debug("the vector store cannot be rebuilt yet: %s", fault)
                 return False
-            log.warning("the collection belongs to another embedder and is made anew: %s", fault)
+            log.warning("the collection is of another make and is made anew: %s", fault)
             if not _empty_the_store():
                 return False
         _queue_all()

@@ -26,7 +26,7 @@ from documents.ingest import Stopped, index_claimed
 from documents.jobs import Claim, claim_next, release_dead_leases
 from documents.models import ApiDocument
 from documents.publishing import drop_stale_staged, publish_leftovers
-from documents.rebuild import replace_lost_vectors, reset_if_requested
+from documents.rebuild import COLLECTION_OUTDATED, replace_lost_vectors, request_rebuild_of_all, reset_if_requested
 from documents.vectors import unflushed, vector_writer
 from documents.wakeup import bell, wake_worker
 
@@ -241,6 +241,9 @@ class Housekeeping:
         except ClientError as fault:
             # Degradation point: exact lookups answer; each job tries the store again.
             log.warning("the vector store does not open: %s %s", fault, fault.hint)
+            if fault.code == COLLECTION_OUTDATED:
+                # Nobody changed a setting, and vectors can always be made again: an update needs no command.
+                request_rebuild_of_all()
         self._opened = True
 
 

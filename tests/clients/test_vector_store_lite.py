@@ -242,7 +242,7 @@ def test_a_collection_of_the_layout_before_terms_is_refused_until_the_store_is_r
     store = make_store()
     with pytest.raises(ClientError) as caught:
         store.search_lexical({5: 1.0}, 1)
-    assert caught.value.code == "collection_mismatch"
+    assert caught.value.code == "collection_outdated"
     assert "layout 1" in str(caught.value)
     assert "layout 2" in str(caught.value)
     assert "python manage.py reindex --all" in caught.value.hint

@@ -15,6 +15,7 @@ from clients.interfaces import ClientError
 from clients.registry import get_embedder, get_vector_store
 from documents import tasks
 from documents import worker as worker_module
+from documents.counters import read
 from documents.deletion import mark_deleting
 from documents.jobs import claim_next
 from documents.models import ApiDocument, KnowledgeDomain
@@ -286,3 +287,33 @@ def test_a_store_with_vectors_is_left_alone_at_the_start(knowledge_base: Path) -
     assert not replace_lost_vectors()
     document.refresh_from_db()
     assert document.status == "INDEXED"
+
+
+@pytest.mark.parametrize(("code", "made_anew"), [("collection_outdated", True), ("collection_mismatch", False)])
+def test_a_collection_of_an_older_version_is_made_anew_unasked_and_another_embedders_is_not(
+    code: str, made_anew: bool, knowledge_base: Path, worker: EmbeddedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = indexed(text())
+    store = get_vector_store()
+    emptied = threading.Event()
+    opens, reset = store.open, store.reset
+
+    def opened() -> None:
+        if not emptied.is_set():
+            raise ClientError("of another make", code=code)
+        opens()
+
+    def made() -> None:
+        reset()
+        emptied.set()
+
+    monkeypatch.setattr(store, "open", opened)
+    monkeypatch.setattr(store, "reset", made)
+    worker.start()
+    if made_anew:
+        until(emptied.is_set)
+        assert wait_until_indexed(document.pk, PATIENCE).status == "INDEXED"
+        until(lambda: vectors() == {(document.pk, 1): 2})
+    else:
+        assert not emptied.wait(0.5)
+        assert read("reset_requested") == 0
