@@ -157,7 +157,7 @@ def _check_identity(name: str, properties: dict[str, Any], identity: CollectionI
 
 
 def _only_older(found: dict[str, str], wanted: dict[str, str]) -> bool:
-    """Whether nothing differs but what changes with this program, and by nobody's setting: layout, version of the terms."""
+    """Whether only layout or version of the terms differ: what changes with this program, and by nobody's setting."""
     layout, terms = f"{_PROPERTY}layout", f"{_PROPERTY}terms"
     if any(found[key] != wanted[key] for key in wanted if key not in (layout, terms)):
         return False
