@@ -22,6 +22,7 @@ def test_collections_pass_by_what_the_start_loaded(monkeypatch: pytest.MonkeyPat
         if fault is not None:
             raise fault
 
+    monkeypatch.setattr(startup, "close_old_connections", lambda: None)  # the other tests' connection is in this thread
     monkeypatch.setattr(startup, "get_keyword_index", lambda: step("refresh"))
     monkeypatch.setattr(startup, "get_vector_store", lambda: SimpleNamespace(open=opened))
     monkeypatch.setattr(startup, "gc", SimpleNamespace(collect=step("collect").collect, freeze=step("freeze").freeze))
