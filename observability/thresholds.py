@@ -31,9 +31,13 @@ def rule_in_force(embedder: Embedder) -> LevelRule:
 
 
 def level_thresholds(embedder: Embedder) -> dict[str, float]:
-    """The two bounds on similarity alone, for the lines in the similarity chart."""
+    """The lines in the similarity chart: what HIGHLY_RELEVANT takes of similarity at least, and REFERENCE.
+
+    A fit may ask for more than similarity besides, so that a lookup above a line need not have the level.
+    """
     rule = rule_in_force(embedder)
-    return {"highly_relevant": rule.highly_relevant, "reference": rule.reference}
+    high = rule.highly_relevant if rule.agreement is None else max(rule.agreement, rule.reference)
+    return {"highly_relevant": high, "reference": rule.reference}
 
 
 def chunks_at_hand() -> int:

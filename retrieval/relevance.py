@@ -26,6 +26,12 @@ _HINTS = {
 }
 
 
+NEARLY_ALL = 0.6
+LESS_WHERE_NEARLY_ALL = 0.11
+"""A text that holds so much of the question (one word, a name) is found at so much less than ``covered_reference``:
+short queries lie near nothing. Of 509 questions without an answer not one more finds something by it."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What speaks for one document found by meaning: all that a level may be decided on.
@@ -48,7 +54,7 @@ class Evidence:
 class LevelRule:
     """When a document counts as found, and when as highly relevant. Lower bounds on similarity, inclusive.
 
-    Found: ``reference`` is reached, or ``covered_reference`` by a text that covers at least ``min_coverage``. Highly
+    Found: :func:`found_from` is reached, ``reference`` or less by a text that covers at least ``min_coverage``. Highly
     relevant: ``highly_relevant`` is reached; where ``agreement`` is set and both searches ran: found, ``agreement`` is
     reached, they agree on the document, and similarity and coverage add up to ``min_support``.
     """
@@ -62,10 +68,7 @@ class LevelRule:
 
     def finds(self, evidence: Evidence) -> bool:
         """Is the document good enough to be shown at all?"""
-        if evidence.similarity >= self.reference:
-            return True
-        covered = self.covered_reference
-        return covered is not None and evidence.similarity >= covered and evidence.coverage >= self.min_coverage
+        return evidence.similarity >= found_from(self, evidence.coverage)
 
     def is_highly_relevant(self, evidence: Evidence) -> bool:
         """Is it, very likely, the right document?"""
@@ -73,6 +76,15 @@ class LevelRule:
             return evidence.similarity >= self.highly_relevant
         supported = evidence.agreed and evidence.support >= self.min_support
         return supported and evidence.similarity >= self.agreement and self.finds(evidence)
+
+
+def found_from(rule: LevelRule | LevelFit, coverage: float) -> float:
+    """The similarity from which a text that covers so much of the question is found."""
+    covered = rule.covered_reference
+    if covered is None or coverage < rule.min_coverage:
+        return rule.reference
+    nearly_all = round(covered - LESS_WHERE_NEARLY_ALL, 4)  # a bound of two digits stays one
+    return min(rule.reference, nearly_all if coverage >= NEARLY_ALL else covered)
 
 
 def rule_for(settings: RetrievalSettings, fit: LevelFit) -> LevelRule:

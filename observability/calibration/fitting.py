@@ -25,7 +25,7 @@ import numpy as np
 
 from clients.interfaces import LevelFit
 from observability.calibration.asked import Asked, Candidate
-from retrieval.relevance import LevelRule
+from retrieval.relevance import LevelRule, found_from
 
 PERCENTILES = (90, 99)
 MOST_FOUND = 0.05
@@ -91,10 +91,7 @@ def _shifted(shipped: LevelFit, unanswerable: Sequence[Asked], labelled: Sequenc
 
 def _above(fit: LevelFit, one: Candidate) -> float:
     """How far the candidate lies above the bound that holds for it."""
-    evidence, bound = one.evidence, fit.reference
-    if fit.covered_reference is not None and evidence.coverage >= fit.min_coverage:
-        bound = min(bound, fit.covered_reference)
-    return evidence.similarity - bound
+    return one.evidence.similarity - found_from(fit, one.evidence.coverage)
 
 
 def _ranked(labelled: Sequence[Labelled]) -> list[Candidate]:

@@ -14,7 +14,7 @@ from observability.evaluation.ranking_figures import RankingFigures, SystemFigur
 from observability.evaluation.retrieval_run import RetrievalResult
 from observability.evaluation.site import EvaluationSite
 from observability.evaluation.tables import NOTHING, interval, number, share, signed, table
-from retrieval.relevance import LevelRule
+from retrieval.relevance import NEARLY_ALL, LevelRule, found_from
 
 _RANKING_HEADS = ("questions", "recall@1", "recall@3", "recall@10", "MRR", "nDCG@10", "document@1", "twin in 10")
 _ANSWERABLE = (
@@ -138,6 +138,7 @@ def _rule_text(rule: LevelRule) -> str:
     found = f"found from {rule.reference:g}"
     if rule.covered_reference is not None:
         found += f", or from {rule.covered_reference:g} with {rule.min_coverage:g} of the question covered"
+        found += f" and {found_from(rule, NEARLY_ALL):g} with {NEARLY_ALL:g}"
     if rule.agreement is not None:
         support = f" and it adds up to {rule.min_support:g} with the share covered" if rule.min_support else ""
         return f"{found}; highly relevant from {rule.agreement:g} where both searches agree{support}"

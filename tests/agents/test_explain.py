@@ -320,7 +320,7 @@ def test_a_text_that_covers_the_query_is_found_with_less_similarity() -> None:
     found, _ = explained(demanding(document(1, near=0.35, body="# 文1\n\n正文 gateway retries\n")), "gateway retries")
     assert found.level == "REFERENCE"
     assert value(found.reasons, "covered_enough")["share"] == 100
-    assert value(found.reasons, "covered_enough")["bound"] == 0.3
+    assert value(found.reasons, "covered_enough")["bound"] == 0.19
     assert value(found.changes, "high_needs")["short"] == pytest.approx(0.2)
 
 
@@ -445,6 +445,7 @@ def test_a_rule_that_asks_for_agreement_shows_that_bound_and_the_fit_its_date() 
         "agreement": (0.55, True, None),
         "reference": (0.5, False, None),
         "covered_reference": (0.3, False, 0.6),
+        "nearly_all": (0.19, False, 0.6),
     }
     assert (found.fitted_on, found.fitted_at) == ("tests", "2026-11-30")
 
@@ -479,8 +480,8 @@ def test_labels_of_near_bounds_stand_apart_and_a_conditional_zone_is_marked() ->
         ("reference", False),
         ("high", True),
     ]
-    assert [cut.side for cut in scale.cuts] == ["", "e", "s"]
-    close = [dataclasses.replace(one, value=0.3 + place / 20) for place, one in enumerate(found.thresholds)]
+    assert [cut.side for cut in scale.cuts] == ["e", "s", "e", "s"]
+    close = [dataclasses.replace(one, value=0.3 + place / 20) for place, one in enumerate(found.thresholds[:3])]
     assert [(cut.side, cut.low) for cut in scale_of(found.hits, close).cuts] == [("e", False), ("", True), ("s", False)]
     assert scale_of(found.hits, close).tall
 
@@ -492,7 +493,7 @@ def test_where_agreement_takes_no_more_similarity_the_upper_levels_share_their_z
     zones = scale_of(found.hits, found.thresholds).zones
     assert [(zone.name, zone.x, zone.soft) for zone in zones] == [
         ("miss", "0.0%", False),
-        ("covered", "30.0%", True),
+        ("covered", "19.0%", True),
         ("high", "50.0%", True),
     ]
 

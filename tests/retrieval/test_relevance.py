@@ -82,7 +82,9 @@ def test_several_matches_are_never_precise_even_when_one_of_them_is_served() -> 
         (0.3599, 0.1999, True, None),
         (0.26, 0.2, False, REFERENCE),
         (0.26, 0.2, True, HIGHLY_RELEVANT),
-        (0.2599, 1.0, True, None),
+        (0.2599, 0.5999, True, None),
+        (0.15, 0.6, False, REFERENCE),  # nearly the whole question stands in it
+        (0.1499, 1.0, True, None),
         (0.44, 0.0, None, HIGHLY_RELEVANT),  # no lexical search to agree with: similarity alone decides
         (0.4399, 1.0, None, REFERENCE),
     ],
