@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from retrieval.chunking import Section
 from retrieval.interfaces import ChunkText
-from retrieval.selection import Span, put_together, shows_whole
+from retrieval.selection import ScoredSpan, Selection, Span, shows_whole
 
 ELLIPSIS = "..."
 MAX_SECTIONS_NAMED = 200
@@ -51,11 +51,26 @@ def opening(body: str, sections: Sequence[Section], limit: int) -> Passage:
     return _passage(body, sections, section="", start=0, end=end, content=content)
 
 
-def chosen(body: str, sections: Sequence[Section], spans: Sequence[Span], *, section: str) -> Passage:
-    """Parts of a long body, put together in its order; ``section`` is the key of the part that was asked for."""
+def chosen(
+    body: str,
+    sections: Sequence[Section],
+    parts: Sequence[ScoredSpan],
+    limit: int,
+    *,
+    section: str,
+    first: Span | None = None,
+) -> Passage | None:
+    """The parts of a long body that bear on the question, in its order; None where there are no parts.
+
+    ``section`` is the key of what was asked for, ``first`` a part that must be among them.
+    """
+    selection = Selection(body, sections, limit)
+    spans = selection.best_spans(parts, first=first) if parts else []
+    if not spans:
+        return None
     with_text = sections_with_text(body, sections)
     return Passage(
-        content=put_together(body, sections, spans),
+        content=selection.put_together(spans),
         section=section,
         shown_whole=tuple(one.key for one in with_text if shows_whole(body, one, spans)),
         all_sections=tuple(one.key for one in with_text),

@@ -24,7 +24,7 @@ from retrieval.passages import (
     sections_with_text,
 )
 from retrieval.rows import LiveRows
-from retrieval.selection import ScoredSpan, Span, best_spans
+from retrieval.selection import ScoredSpan, Span
 from retrieval.semantic import SemanticHit
 
 log = logging.getLogger(__name__)
@@ -194,8 +194,7 @@ class Texts:
         parts = self._scores.of(text.state, text.state.revision)
         if first is not None:
             first = _best_within(first, parts)
-        spans = best_spans(text.body, text.sections, parts, self._limit, first=first) if parts else []
-        return chosen(text.body, text.sections, spans, section=section) if spans else None
+        return chosen(text.body, text.sections, parts, self._limit, section=section, first=first)
 
     def _give_up(self, state: DocumentState) -> None:
         # Degradation point "document_text": the next hit is served in its place.

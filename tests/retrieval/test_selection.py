@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from retrieval.bm25 import term_id
 from retrieval.chunking import chunk_body, split_sections
 from retrieval.lookup_types import RetrievalSettings
-from retrieval.selection import ScoredSpan, best_spans, put_together, shows_whole
+from retrieval.selection import ScoredSpan, Selection, shows_whole
 from retrieval.text_parts import LARGEST_TEXT, LEAST, take_apart
 from tests.retrieval.fakes import Document, World
 
@@ -32,8 +32,8 @@ def parts(body: str, scores: dict[str, float]) -> list[ScoredSpan]:
 
 
 def shown(body: str, limit: int, **scores: float) -> str:
-    sections = split_sections(body)
-    return put_together(body, sections, best_spans(body, sections, parts(body, scores), limit))
+    selection = Selection(body, split_sections(body), limit)
+    return selection.put_together(selection.best_spans(parts(body, scores)))
 
 
 def test_the_best_parts_stand_in_the_documents_order_under_their_headings() -> None:
@@ -84,12 +84,12 @@ def test_a_section_counts_as_shown_when_the_parts_hold_all_of_it() -> None:
 
 @given(st.text(alphabet="# 甲a\n`-|", max_size=400), st.integers(min_value=40, max_value=200), st.randoms())
 def test_whatever_a_body_looks_like_the_limit_holds_and_nothing_is_invented(body: str, limit: int, random: Any) -> None:
-    sections = split_sections(body)
+    selection = Selection(body, split_sections(body), limit)
     scored = [ScoredSpan(chunk.start, chunk.end, random.random()) for chunk in chunk_body(body)]
-    spans = best_spans(body, sections, scored, limit)
-    text = put_together(body, sections, spans)
+    spans = selection.best_spans(scored)
+    text = selection.put_together(spans)
     assert bool(spans) == bool(scored)
-    assert len(spans) == 1 or len(text) <= limit
+    assert len(text) <= limit
     assert all(body[start:end] for start, end in spans)
     assert spans == sorted(spans)
 
@@ -113,6 +113,48 @@ def test_coverage_is_counted_for_each_part() -> None:
     assert parts.coverage({}) == [0.0, 0.0]
     assert parts.coverage({5: 1.0}) == [0.0, 0.0]
     assert take_apart("").coverage(weights) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "# " + "word " * 30_000 + "\n\n## Sub\n\n" + "needle text here. " * 200,
+        "".join("#" * level + " " + "title " * 80 + "\n\n" for level in range(1, 6)) + "needle text here. " * 200,
+        "x" * 3_000 + "\n====\n\nneedle\n\n" + "y " * 2_000,
+    ],
+    ids=["a paragraph as a heading", "five long headings", "an underlined paragraph"],
+)
+def test_headings_never_push_the_text_over_the_limit(body: str) -> None:
+    text = shown(body, 2000, needle=1.0)
+    assert len(text) <= 2000
+    assert "needle" in text
+
+
+def test_of_many_small_sections_few_are_tried() -> None:
+    body = "# Glossary\n\n" + "".join(
+        f"## E{number}\n\n{'retry' if number % 2 else 'ok'} {number}\n\n" for number in range(4000)
+    )
+    calls = 0
+
+    class Counted(Selection):
+        def put_together(self, spans: Any) -> str:
+            nonlocal calls
+            calls += 1
+            return super().put_together(spans)
+
+    selection = Counted(body, split_sections(body), 2000)
+    text = selection.put_together(selection.best_spans(parts(body, {"retry": 1.0})))
+    assert len(text) <= 2000
+    assert text.count("retry") > 40
+    assert calls < 300
+
+
+def test_what_fills_the_room_stands_around_the_best_part() -> None:
+    body = "\n\n".join(f"# 节 {number}\n\n正文 {number}。" for number in range(50))
+    text = shown(body, 80, **{"正文 30": 1.0})
+    assert "正文 30" in text
+    assert "正文 29" in text or "正文 31" in text
+    assert "正文 0。" not in text
 
 
 # ---- On the whole lookup ---------------------------------------------------------------------------------------------
