@@ -6,7 +6,7 @@
 - ``text``, ``expected``: a question with an identifier.
 - ``text`` and the kind ``reading``: on an encyclopedia text, off the subject of documents that do not come with it.
 
-Any other line is a question that nobody judged.
+Any other line is a question that nobody judged. The words of a question stand in ``question``, ``text`` or ``query``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _for_agents(record: Record, names: Names) -> Question:
     documents = names.resolve(record.texts("documents"), record.line)
     twins = _twins(record, names)
     right = documents.union(*(twins[name] for name in documents if name in twins))
-    facts = tuple(_fact(value, record, names, twins) for value in record.fields.get("key_facts") or ())
+    facts = _facts(record, names, twins)
     return _made(record, kind="agent" if documents else NO_ANSWER, right=right, facts=facts)
 
 
@@ -105,9 +105,16 @@ def _twins(record: Record, names: Names) -> dict[str, frozenset[str]]:
     return twins
 
 
-def _fact(value: Any, record: Record, names: Names, twins: Mapping[str, frozenset[str]]) -> Fact:
-    if not isinstance(value, dict):
+def _facts(record: Record, names: Names, twins: Mapping[str, frozenset[str]]) -> tuple[Fact, ...]:
+    given = record.fields.get("key_facts")
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise record.line.error('"key_facts" must be a list of objects with "text" and "in_documents".')
+    return tuple(_fact(one, record, names, twins) for one in given)
+
+
+def _fact(value: dict[str, Any], record: Record, names: Names, twins: Mapping[str, frozenset[str]]) -> Fact:
     part = Record(record.line, value)
     documents = names.resolve(part.texts("in_documents"), record.line)
     of_documents = [twins[name] for name in documents if name in twins]
@@ -124,7 +131,7 @@ def _made(
 ) -> Question:
     return Question(
         id=record.text("id", "") or f"{record.line.path.name}:{record.line.number}",
-        text=record.question("question", "text"),
+        text=record.question("question", "text", "query"),
         kind=kind,
         lang=record.text("lang", ""),
         grades=dict.fromkeys(sorted(right), RIGHT),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,21 +37,23 @@ class Record:
         return name in self.fields
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The text of a field; without a default it must be there and not be blank."""
+        """The text of a field; without a default it must be there and not be blank. Never half a character or NUL."""
         value = self.fields.get(name)
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or (default is None and not value.strip()):
             raise self.line.error(f'"{name}" must be a text.' if default is not None else f'"{name}" must hold a text.')
+        self._check(name, [value])
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of a list; empty where the field is missing."""
+        """The texts of a list; empty where the field is missing. The same of each as :meth:`text`."""
         value = self.fields.get(name)
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise self.line.error(f'"{name}" must be a list of texts.')
+        self._check(name, value)
         return tuple(value)
 
     def question(self, *names: str) -> str:
@@ -60,6 +62,15 @@ class Record:
         if len(text) > MAX_QUESTION:
             raise self.line.error(f"the question has {len(text):,} characters; {MAX_QUESTION:,} are taken at most.")
         return text
+
+    def _check(self, name: str, texts: Iterable[str]) -> None:
+        if not all(map(is_text, texts)):
+            raise self.line.error(f'"{name}" holds characters that are no text (NUL, half a character).')
+
+
+def is_text(value: str) -> bool:
+    """Whether there is no NUL in it and no half of a surrogate pair: no database, embedder or server takes those."""
+    return "\x00" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def read_text(path: Path) -> str:
@@ -84,7 +95,7 @@ def read_records(path: Path) -> Iterator[Record]:
     for line, text in read_lines(path):
         try:
             value = json.loads(text)
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise line.error(f"not JSON ({fault}).") from fault
         if not isinstance(value, dict):
             raise line.error("not a JSON object.")

@@ -34,7 +34,7 @@ JUDGEMENTS = "query_id\tpassage_id\tgrade\nq1\tp1\t2\nq1\tp2\t1\nq1\tp3\t0\nq3\t
 
 def write_lines(path: Path, records: Iterable[Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
+    path.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
 
 
 @pytest.fixture
@@ -76,6 +76,9 @@ def test_queries_of_several_files_are_taken_together(folder: Path) -> None:
         ),
         ("corpus.jsonl", '{"id": "p1"}\n', r'line 1: "text" must hold a text'),
         ("corpus.jsonl", "[1]\n", r"line 1: not a JSON object"),
+        ("corpus.jsonl", "[" * 100_000, r"line 1: not JSON"),
+        ("corpus.jsonl", '{"id": "p1", "text": "a \\u0000"}\n', r"line 1: .text. holds characters that are no text"),
+        ("queries.dev.jsonl", '{"id": "q1", "text": "\\ud800 x"}\n', r"line 1: .text. holds characters that are no"),
         ("corpus.jsonl", "\n", r"corpus\.jsonl has no passage"),
         ("queries.dev.jsonl", '{"id": "q1", "text": " "}\n', r"queries\.dev\.jsonl, line 1: .text. must hold a text"),
         ("queries.dev.jsonl", f'{{"id": "q1", "text": "{"x" * 2001}"}}\n', r"line 1: the question has 2,001"),
@@ -180,6 +183,12 @@ def test_group_hides_all_its_passages(folder: Path, tmp_path: Path) -> None:
         ({"question": "x", "documents": "ops/disk.md"}, r"line 1: .documents. must be a list"),
         ({"documents": []}, r"line 1: .question. must hold a text"),
         ({"question": "x", "documents": [], "key_facts": ["f"]}, r"line 1: .key_facts. must be"),
+        ({"question": "x", "documents": [], "key_facts": 5}, r"questions\.jsonl, line 1: .key_facts. must be a list"),
+        ({"question": "x", "documents": [], "key_facts": {}}, r"questions\.jsonl, line 1: .key_facts. must be a list"),
+        ({"question": "x", "documents": [], "key_facts": None}, None),
+        ({"question": "x\0", "documents": []}, r"questions\.jsonl, line 1: .question. holds characters that are no"),
+        ({"text": "\ud800", "expected": []}, r"questions\.jsonl, line 1: .text. holds characters that are no text"),
+        ({"question": "x", "documents": ["\ud800.md"]}, r"line 1: .documents. holds characters that are no text"),
         ({"question": "x", "documents": [], "other_language_twin": []}, None),
         ({"question": "x", "documents": [], "other_language_twin": {"ops/disk.md": "y"}}, r"line 1: .other_language"),
     ],
@@ -189,8 +198,16 @@ def test_bad_question_names_file_and_line(tree: Path, line: dict[str, Any], prob
     if problem is None:
         assert len(read_for_levels(tree, []).questions) == 1  # an empty list is no twin
         return
-    with pytest.raises(EvaluationError, match=problem):
+    with pytest.raises(EvaluationError, match=problem) as fault:
         read_for_levels(tree, [])
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("name", ["question", "text", "query"])
+def test_a_questions_words_have_any_of_three_names(tree: Path, name: str) -> None:
+    write_lines(tree / "questions.jsonl", [{name: "disk?", "documents": ["ops/disk.md"]}])
+    [question] = read_for_levels(tree, []).questions
+    assert question.text == "disk?"
 
 
 def test_two_folders_are_one_knowledge_base(folder: Path, tree: Path) -> None:
