@@ -18,6 +18,7 @@ from clients.registry import get_embedder, get_vector_store
 from documents.local_server import internal
 from documents.source import get_keyword_index, get_source
 from observability.calibration.asked import Asked, CalibrationError, Candidate
+from observability.calibration.questions import can_be_asked
 from observability.thresholds import chunks_at_hand
 from retrieval.exact import ExactMatches
 from retrieval.lookup_types import RetrievalSettings
@@ -119,8 +120,8 @@ def _queries(payload: dict[str, Any]) -> Sequence[str]:
     queries = payload.get("queries")
     if not isinstance(queries, list) or len(queries) > AT_A_TIME:
         raise CalibrationError(f'"queries" is a list of at most {AT_A_TIME} questions.')
-    if not all(isinstance(query, str) and query.strip() and len(query) <= MAX_QUERY for query in queries):
-        raise CalibrationError(f"A question is a text of 1 to {MAX_QUERY} characters.")
+    if not all(isinstance(query, str) and can_be_asked(query) for query in queries):
+        raise CalibrationError(f"A question is a text of 1 to {MAX_QUERY} characters without NUL or half a character.")
     return queries
 
 

@@ -14,6 +14,7 @@ from clients.embedding_data import UNANSWERABLE_QUESTIONS
 from documents.models import ApiDocument, ToolInvocation
 from documents.twins import document_at
 from observability.calibration.asked import CalibrationError
+from observability.evaluation.records import is_text
 
 RECENT = 500
 _ROWS_LOOKED_AT = 20_000
@@ -57,9 +58,10 @@ def _label(where: str, line: str) -> Label:
     except (ValueError, RecursionError) as fault:
         raise CalibrationError(f"{where}: not JSON.") from fault
     query, document = (_text(stored, name) for name in ("query", "document"))
-    if not query.strip() or len(query) > MAX_QUERY or not document:
+    if not can_be_asked(query) or not can_be_asked(document):
         raise CalibrationError(
-            f'{where}: "query" is a text of 1 to {MAX_QUERY} characters, "document" the path of what answers it.'
+            f'{where}: "query" is a text of 1 to {MAX_QUERY} characters without NUL or half a character, "document" '
+            "the path of what answers it."
         )
     known = document_at(ApiDocument.objects.all(), document)
     if known is None:
@@ -77,13 +79,18 @@ def recent_queries(limit: int = RECENT) -> list[str]:
     return sorted_out(_recorded(), limit)
 
 
+def can_be_asked(query: str) -> bool:
+    """Whether a lookup would take it: not blank, not too long, nothing in it that is no text."""
+    return bool(query.strip()) and len(query) <= MAX_QUERY and is_text(query)
+
+
 def sorted_out(queries: Iterator[str], limit: int) -> list[str]:
     """The first ``limit`` different ones that can be asked."""
     found: dict[str, None] = {}
     for query in queries:
         if len(found) >= limit:
             break
-        if query.strip() and len(query) <= MAX_QUERY:
+        if can_be_asked(query):
             found[query] = None
     return list(found)
 

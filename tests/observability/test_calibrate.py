@@ -203,13 +203,25 @@ def test_the_last_distinct_queries_of_people_are_asked() -> None:
         ("[]", 'line 1: "query"'),
         ({"query": "x"}, 'line 1: "query"'),
         ({"query": " ", "document": "a.md"}, 'line 1: "query"'),
+        ("[" * 100_000, "line 1: not JSON"),
+        ({"query": "\ud800 x", "document": "a.md"}, 'line 1: "query"'),
+        ({"query": "x\0", "document": "a.md"}, 'line 1: "query"'),
+        ({"query": "x" * 2001, "document": "a.md"}, 'line 1: "query"'),
+        ({"query": "x", "document": "\udfff.md"}, 'line 1: "query"'),
+        ({"query": "x", "document": "a\0.md"}, 'line 1: "query"'),
+        ({"query": "x", "document": " "}, 'line 1: "query"'),
+        ({"query": "x", "document": "x" * 2001}, 'line 1: "query"'),
         ({"query": "x", "document": "knowledge_base/payment/gone.md"}, "there is no document"),
     ],
 )
 @pytest.mark.usefixtures("site")
-def test_a_label_that_is_none_is_named_with_its_line(tmp_path: Path, line: Any, said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+def test_a_label_that_is_none_is_named_with_its_line_and_nothing_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: Any, said: str
+) -> None:
+    monkeypatch.setattr(command, "calibrate", lambda *_, **__: pytest.fail("it was asked"))
+    with pytest.raises(CommandError, match=said) as fault:
         calibrate("--labels", labels(tmp_path, line))
+    assert "\n" not in str(fault.value)
 
 
 def test_a_file_without_labels_or_no_file_is_one_line(tmp_path: Path) -> None:
@@ -320,5 +332,5 @@ def test_the_servers_door_needs_the_token(data_dir: Path) -> None:
     answered = post({"queries": ["gateway gives up"]}, token).json()
     assert answered["site"]["chunks"] == 62
     assert answered["asked"][0]["candidates"][0]["path"] == "knowledge_base/payment/timeouts.md"
-    for queries in (None, "text", [""], [7], ["x" * 2001], ["x"] * 17):
+    for queries in (None, "text", [""], [7], ["x" * 2001], ["x"] * 17, ["\ud800 x"], ["x\0"]):
         assert list(post({"queries": queries}, token).json()) == ["error"]
