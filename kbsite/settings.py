@@ -33,20 +33,38 @@ def _path(name: str, default: str) -> Path:
     return (BASE_DIR / (env.str(name, default) or default)).resolve()
 
 
+def _number(text: str) -> float:
+    """The number that a text is, or one that is within no range."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
 def _optional_float(name: str) -> float | None:
     """A number between 0 and 1, or None where the variable is unset or empty; 0 is a value (SPEC section 7)."""
     text = env.str(name, "").strip()
     if not text:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not 0.0 <= value <= 1.0:
         raise ImproperlyConfigured(
             f"{name}={text!r} is not a number from 0 to 1; unset it to take the embedder's own fit."
         )
     return value
+
+
+_SWITCH = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
+
+
+def _boolean(name: str, default: bool) -> bool:
+    """A clear yes or no; unset or empty is the default."""
+    text = env.str(name, "").strip()
+    if not text:
+        return default
+    if text.lower() not in _SWITCH:
+        raise ImproperlyConfigured(f"{name}={text!r} is no clear yes or no; set it to one of: {', '.join(_SWITCH)}.")
+    return _SWITCH[text.lower()]
 
 
 def _choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
@@ -64,14 +82,14 @@ def _positive(name: str, default: int, lowest: int = 1) -> int:
 
 
 # ---- The site --------------------------------------------------------------------------------------------------------
-DEBUG = env.bool("DEBUG", False)
+DEBUG = _boolean("DEBUG", False)
 DATA_DIR = _path("DATA_DIR", "data")
 SECRET_KEY = env.str("SECRET_KEY", "") or read_or_make_secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 HOST = env.str("HOST", "") or "127.0.0.1"
 PORT = _positive("PORT", 8000)
-BEHIND_PROXY = env.bool("BEHIND_PROXY", False)
+BEHIND_PROXY = _boolean("BEHIND_PROXY", False)
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -193,12 +211,12 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 100
 DATA_UPLOAD_MAX_NUMBER_FILES = 100
 
 # ---- Retrieval -------------------------------------------------------------------------------------------------------
-RETRIEVAL_MAX_L2_DISTANCE = env.float("RETRIEVAL_MAX_L2_DISTANCE", 2.0)
+RETRIEVAL_MAX_L2_DISTANCE = _number(env.str("RETRIEVAL_MAX_L2_DISTANCE", "").strip() or "2.0")
 if not 0 < RETRIEVAL_MAX_L2_DISTANCE <= 4:
-    raise ImproperlyConfigured("RETRIEVAL_MAX_L2_DISTANCE must be above 0 and at most 4 (default 2.0).")
+    raise ImproperlyConfigured("RETRIEVAL_MAX_L2_DISTANCE must be a number above 0 and at most 4 (default 2.0).")
 RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD = _optional_float("RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD")
 RETRIEVAL_REFERENCE_THRESHOLD = _optional_float("RETRIEVAL_REFERENCE_THRESHOLD")
-RETRIEVAL_PRECISE_CHECK = env.bool("RETRIEVAL_PRECISE_CHECK", True)
+RETRIEVAL_PRECISE_CHECK = _boolean("RETRIEVAL_PRECISE_CHECK", True)
 PRIMARY_CONTENT = _choice("PRIMARY_CONTENT", "selected", ("selected", "head"))
 RETRIEVAL_DOMAIN_LIMIT = _choice("RETRIEVAL_DOMAIN_LIMIT", "soft", ("off", "soft", "hard"))
 LOOKUP_BUDGET = _positive("LOOKUP_BUDGET", 6)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kbsite.settings import _boolean
+
 ROOT = Path(__file__).resolve().parents[2]
-READ = re.compile(r"""(?:env\.\w+|_path|_optional_float|_choice|_positive)\(\s*"([A-Z][A-Z0-9_]+)\"""")
+READ = re.compile(r"""(?:env\.\w+|_path|_optional_float|_boolean|_choice|_positive)\(\s*"([A-Z][A-Z0-9_]+)\"""")
 
 
 def names_in_settings() -> set[str]:
@@ -40,11 +42,14 @@ def test_no_other_module_reads_the_environment() -> None:
     assert readers == {"clients/milvus_sdk.py"}
 
 
-def run_settings(**variables: str) -> subprocess.CompletedProcess[str]:
+SHOW = "import kbsite.settings as s; print(s.EMBEDDER, s.RETRIEVAL_REFERENCE_THRESHOLD)"
+
+
+def run_settings(code: str = SHOW, **variables: str) -> subprocess.CompletedProcess[str]:
     """Import the settings in a process of their own, as a start does."""
     environment = {"PATH": os.environ["PATH"], "SECRET_KEY": "x" * 60, **variables}
     return subprocess.run(
-        [sys.executable, "-c", "import kbsite.settings as s; print(s.EMBEDDER, s.RETRIEVAL_REFERENCE_THRESHOLD)"],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -61,6 +66,14 @@ def run_settings(**variables: str) -> subprocess.CompletedProcess[str]:
         ("RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD", "high"),
         ("RETRIEVAL_DOMAIN_LIMIT", "strict"),
         ("RETRIEVAL_MAX_L2_DISTANCE", "0"),
+        ("RETRIEVAL_MAX_L2_DISTANCE", "nan"),
+        ("RETRIEVAL_MAX_L2_DISTANCE", "inf"),
+        ("RETRIEVAL_MAX_L2_DISTANCE", "2 or so"),
+        ("RETRIEVAL_REFERENCE_THRESHOLD", "nan"),
+        ("RETRIEVAL_PRECISE_CHECK", "maybe"),
+        ("RETRIEVAL_PRECISE_CHECK", "2"),
+        ("DEBUG", "flase"),
+        ("BEHIND_PROXY", "nginx"),
         ("LOOKUP_BUDGET", "0"),
         ("UPLOAD_MAX_BYTES", "5MB"),
         ("LOOKUP_LANGUAGE", "fr"),
@@ -70,6 +83,35 @@ def test_a_bad_value_is_refused_with_its_name(name: str, value: str) -> None:
     outcome = run_settings(**{name: value})
     assert outcome.returncode != 0
     assert name in outcome.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK"])
+def test_a_switch_is_read_from_every_clear_word(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {
+        **dict.fromkeys(["true", "True", "1", "yes", "YES", "on", " on "], True),
+        **dict.fromkeys(["false", "FALSE", "0", "no", "No", "off"], False),
+    }
+    for text, meant in said.items():
+        monkeypatch.setenv(name, text)
+        assert _boolean(name, not meant) is meant, text
+    for default in (True, False):
+        monkeypatch.setenv(name, "")
+        assert _boolean(name, default) is default
+        monkeypatch.delenv(name)
+        assert _boolean(name, default) is default
+
+
+def test_every_switch_is_read_alike() -> None:
+    source = (ROOT / "kbsite" / "settings.py").read_text(encoding="utf-8")
+    assert set(re.findall(r'_boolean\("(\w+)"', source)) == {"DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK"}
+    assert "env.bool" not in source
+    assert "env.float" not in source  # it drops what is no figure: "2 or so" would be 2
+
+
+def test_a_distance_is_a_number_and_empty_is_the_default() -> None:
+    for text, value in {"": 2.0, "0.5": 0.5, " 4 ": 4.0}.items():
+        code = "import kbsite.settings as s; print(s.RETRIEVAL_MAX_L2_DISTANCE)"
+        assert float(run_settings(code, RETRIEVAL_MAX_L2_DISTANCE=text).stdout) == value
 
 
 def test_zero_is_a_threshold_and_not_unset() -> None:
