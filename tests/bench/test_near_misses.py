@@ -27,7 +27,8 @@ def documents(shared_data: Path) -> set[str]:
 
 def own_document(question: dict[str, Any]) -> str:
     """The own document without its language, so that twins are one."""
-    return question["remove"][0].removesuffix(".md").removesuffix(".zh").removesuffix(".en")
+    first: str = question["remove"][0]
+    return first.removesuffix(".md").removesuffix(".zh").removesuffix(".en")
 
 
 def twins(path: str) -> set[str]:
