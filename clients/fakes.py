@@ -89,11 +89,17 @@ class InMemoryVectorStore:
                 self._rows[document_id, revision, int(chunk.number)] = row
 
     def search(
-        self, vector: Vector, top_k: int, *, domain: str | None = None, with_vectors: bool = False
+        self,
+        vector: Vector,
+        top_k: int,
+        *,
+        domain: str | None = None,
+        without: Sequence[int] = (),
+        with_vectors: bool = False,
     ) -> list[VectorHit]:
         """The nearest chunks, nearest first."""
         query = check_query(vector, self._dimension())
-        found = self._within(domain)
+        found = self._within(domain, without)
         if top_k < 1 or not found:
             return []
         rows: Matrix = np.stack([row.vector for _, row in found])
@@ -105,19 +111,23 @@ class InMemoryVectorStore:
             hits.append(VectorHit(*key, float(distances[place]), row.vector.copy() if with_vectors else None))
         return hits
 
-    def search_lexical(self, query: SparseVector, top_k: int, *, domain: str | None = None) -> list[LexicalHit]:
+    def search_lexical(
+        self, query: SparseVector, top_k: int, *, domain: str | None = None, without: Sequence[int] = ()
+    ) -> list[LexicalHit]:
         """The chunks of the highest inner product, best first, equal ones by key."""
         terms = check_terms(query)
         self._dimension()
         if top_k < 1 or not self.has_lexical:
             return []
-        scores = {key: row.score(terms) for key, row in self._within(domain)}
+        scores = {key: row.score(terms) for key, row in self._within(domain, without)}
         best = sorted((key for key, score in scores.items() if score > 0), key=lambda key: (-scores[key], key))
         return [LexicalHit(*key, score=scores[key]) for key in best[:top_k]]
 
-    def _within(self, domain: str | None) -> list[tuple[ChunkKey, _Row]]:
+    def _within(self, domain: str | None, without: Sequence[int]) -> list[tuple[ChunkKey, _Row]]:
         with self._lock:
-            return [(key, row) for key, row in self._rows.items() if domain in (None, row.domain)]
+            away = {check_int(document_id, "A document's id") for document_id in without}
+            rows = [(key, row) for key, row in self._rows.items() if key[0] not in away]
+        return [(key, row) for key, row in rows if domain in (None, row.domain)]
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         """The vectors of chunks by their keys; unknown keys are missing from the answer."""

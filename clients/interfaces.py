@@ -185,12 +185,20 @@ class VectorStore(Protocol):
         ...
 
     def search(
-        self, vector: Vector, top_k: int, *, domain: str | None = None, with_vectors: bool = False
+        self,
+        vector: Vector,
+        top_k: int,
+        *,
+        domain: str | None = None,
+        without: Sequence[int] = (),
+        with_vectors: bool = False,
     ) -> list[VectorHit]:
-        """The nearest chunks, nearest first. ``domain`` narrows to one category."""
+        """The nearest chunks, nearest first. ``domain`` narrows to one category, ``without`` leaves documents out."""
         ...
 
-    def search_lexical(self, query: SparseVector, top_k: int, *, domain: str | None = None) -> list[LexicalHit]:
+    def search_lexical(
+        self, query: SparseVector, top_k: int, *, domain: str | None = None, without: Sequence[int] = ()
+    ) -> list[LexicalHit]:
         """The chunks of the highest inner product, best first, equal ones by key.
 
         What scores nothing is not returned, so an empty query finds nothing; nor does a store without sparse vectors.

@@ -12,7 +12,7 @@ import numpy as np
 
 from clients.interfaces import ChunkVector, LexicalHit, Matrix, Vector, VectorHit
 from clients.milvus_collection import DOMAIN, INTS, LOAD_TIMEOUT, METRIC, TERMS, TERMS_METRIC, VECTOR
-from clients.vector_store_checks import ChunkKey, domain_key
+from clients.vector_store_checks import ChunkKey, check_int, domain_key
 
 LARGEST_SEARCH = 16_384
 KEYS_IN_A_READ = 500
@@ -46,18 +46,18 @@ def chunk_rows(
 
 
 def nearest(
-    client: Any, name: str, query: Vector, top_k: int, *, domain: str | None, with_vectors: bool, timeout: float
+    client: Any, name: str, query: Vector, top_k: int, *, narrowed: str, with_vectors: bool, timeout: float
 ) -> list[VectorHit]:
     """The dense search."""
     fields = [*INTS, VECTOR] if with_vectors else list(INTS)
-    return [_vector_hit(hit) for hit in _search(client, name, VECTOR, METRIC, query, top_k, domain, fields, timeout)]
+    return [_vector_hit(hit) for hit in _search(client, name, VECTOR, METRIC, query, top_k, narrowed, fields, timeout)]
 
 
 def best_by_terms(
-    client: Any, name: str, query: dict[int, float], top_k: int, *, domain: str | None, timeout: float
+    client: Any, name: str, query: dict[int, float], top_k: int, *, narrowed: str, timeout: float
 ) -> list[LexicalHit]:
     """The lexical search, equal scores by key: Milvus gives those in no order that it promises."""
-    found = _search(client, name, TERMS, TERMS_METRIC, query, top_k, domain, list(INTS), timeout)
+    found = _search(client, name, TERMS, TERMS_METRIC, query, top_k, narrowed, list(INTS), timeout)
     hits = [LexicalHit(*_key(hit["entity"]), score=float(hit["distance"])) for hit in found]
     return sorted(
         (hit for hit in hits if hit.score > 0),
@@ -96,9 +96,9 @@ def build_sparse_indexes(client: Any, name: str) -> None:
     After a flush it merges files into new ones, beginning during this first search; loading, without effect otherwise,
     waits until they are merged.
     """
-    best_by_terms(client, name, _NO_TERMS, 1, domain=None, timeout=LOAD_TIMEOUT)
+    best_by_terms(client, name, _NO_TERMS, 1, narrowed="", timeout=LOAD_TIMEOUT)
     client.load_collection(name, timeout=LOAD_TIMEOUT)
-    best_by_terms(client, name, _NO_TERMS, 1, domain=None, timeout=LOAD_TIMEOUT)
+    best_by_terms(client, name, _NO_TERMS, 1, narrowed="", timeout=LOAD_TIMEOUT)
 
 
 def count_revisions(client: Any, name: str, *, lite: bool, timeout: float) -> dict[tuple[int, int], int]:
@@ -125,6 +125,15 @@ def _all_rows(client: Any, name: str, *, lite: bool, timeout: float) -> Iterator
         pages.close()
 
 
+def narrowed_to(domain: str | None, without: Sequence[int]) -> str:
+    """The filter of a search: one category, and not these documents; "" for everything. Made of ints alone."""
+    parts = [] if domain is None else [f"{DOMAIN} == {domain_key(domain)}"]
+    if without:
+        ids = ", ".join(str(check_int(document_id, "A document's id")) for document_id in without)
+        parts.append(f"document_id not in [{ids}]")
+    return " and ".join(parts)
+
+
 def _search(
     client: Any,
     name: str,
@@ -132,7 +141,7 @@ def _search(
     metric: str,
     query: Vector | dict[int, float],
     top_k: int,
-    domain: str | None,
+    narrowed: str,
     output_fields: list[str],
     timeout: float,
 ) -> Any:
@@ -140,7 +149,7 @@ def _search(
         name,
         [query],
         limit=min(top_k, LARGEST_SEARCH),
-        filter="" if domain is None else f"{DOMAIN} == {domain_key(domain)}",
+        filter=narrowed,
         anns_field=field,
         search_params={"metric_type": metric},
         output_fields=output_fields,

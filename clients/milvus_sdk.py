@@ -1,8 +1,8 @@
 """The one door to pymilvus: imported under guard, its errors translated, its tracebacks kept out of the log.
 
-Three habits of the package are held off here: at import it loads any ``.env`` that it finds above its own folder and
-obeys an environment variable ``MILVUS_URI`` (dying on a local path in it), and it logs a traceback for each refused
-call.
+Four habits of the package are held off here: at import it loads any ``.env`` that it finds above its own folder and
+obeys an environment variable ``MILVUS_URI`` (dying on a local path in it), it logs a traceback for each refused call,
+and it pings its own local server until that hangs up on it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from clients.masking import mask_credentials
 
 opening_lite = threading.RLock()
 """Held while a Lite file is opened and prepared: of two threads at it one would be told that another process has it."""
+
+_NEVER_PING = {"grpc.keepalive_time_ms": 2**31 - 1}
+"""gRPC's word for never. pymilvus pings every 10 seconds; Lite's server takes one in 5 minutes, and is in reach."""
 
 
 @contextmanager
@@ -109,7 +112,7 @@ def _connect_lite(uri: str, timeout: float) -> Any:
         ) from error
     with opening_lite:
         try:
-            return MilvusClient(uri, timeout=timeout, dedicated=True)
+            return MilvusClient(uri, timeout=timeout, dedicated=True, grpc_options=_NEVER_PING)
         except (MilvusException, grpc.RpcError) as error:
             raise _why_lite_fails(uri) from error
 

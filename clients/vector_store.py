@@ -279,11 +279,18 @@ class MilvusVectorStore:
     # ---- Reading ---------------------------------------------------------------------------------------------------
 
     def search(
-        self, vector: Vector, top_k: int, *, domain: str | None = None, with_vectors: bool = False
+        self,
+        vector: Vector,
+        top_k: int,
+        *,
+        domain: str | None = None,
+        without: Sequence[int] = (),
+        with_vectors: bool = False,
     ) -> list[VectorHit]:
-        """The nearest chunks, nearest first; ``domain`` narrows to one category. At most 16,384."""
+        """The nearest chunks, nearest first; ``domain`` narrows, ``without`` leaves documents out. At most 16,384."""
         self.open()
         query = check_query(vector, self._dimension)
+        narrowed = milvus_rows.narrowed_to(domain, without)
         if top_k < 1:
             return []
         with self._access.shared():
@@ -293,22 +300,25 @@ class MilvusVectorStore:
                     self._name,
                     query,
                     top_k,
-                    domain=domain,
+                    narrowed=narrowed,
                     with_vectors=with_vectors,
                     timeout=self._timeout,
                 )
             )
 
-    def search_lexical(self, query: SparseVector, top_k: int, *, domain: str | None = None) -> list[LexicalHit]:
-        """The chunks of the highest inner product, best first; ``domain`` narrows to one category. At most 16,384."""
+    def search_lexical(
+        self, query: SparseVector, top_k: int, *, domain: str | None = None, without: Sequence[int] = ()
+    ) -> list[LexicalHit]:
+        """The chunks of the highest inner product, best first; narrowed as :meth:`search`. At most 16,384."""
         terms = check_terms(query)
+        narrowed = milvus_rows.narrowed_to(domain, without)
         self.open()
         if top_k < 1 or not terms or not self._lexical:
             return []
         with self._access.shared():
             return self._call(
                 lambda client: milvus_rows.best_by_terms(
-                    client, self._name, terms, top_k, domain=domain, timeout=self._timeout
+                    client, self._name, terms, top_k, narrowed=narrowed, timeout=self._timeout
                 )
             )
 

@@ -11,7 +11,8 @@ MAX_TITLE = 300
 
 # Only these lines can open or end anything; all others are passed over at the speed of the regular expression.
 _FENCE = r"(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)"
-_CODE_FENCE = re.compile(rf"^ {{0,3}}{_FENCE}", re.MULTILINE)
+# In a list a fence stands as far in as the item's text does.
+_CODE_FENCE = re.compile(rf"^[ \t]*{_FENCE}", re.MULTILINE)
 _MARKED_LINE = re.compile(
     rf"^ {{0,3}}(?:(?P<marks>#{{1,6}})[ \t](?P<title>[^\n]*)|{_FENCE}|(?P<under>==+|--+)[ \t]*$)", re.MULTILINE
 )

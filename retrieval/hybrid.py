@@ -26,9 +26,9 @@ from retrieval.lexical import is_cjk_text
 from retrieval.rows import LiveRows
 
 FIRST_TOP_K = 64
-_GROWTH = 4
-# Milvus answers at most this many; a document that fills them all hides the others.
-_LAST_TOP_K = 16_384
+_GROWTH = 2
+_ROUNDS = 8
+"""Searches a list at most; the last ones ask for thousands of chunks."""
 LEVEL_SHARE = 0.15
 """What the cosine of the level space counts in the dense list, beside the cosine of the ranking vectors."""
 
@@ -111,12 +111,14 @@ def rank(
     counts, chunks = source.term_counts(terms)
     weights = query_weights(terms, counts, chunks)
     own_space = embedder.own_level_space
-    dense = _live_hits(lambda top_k: store.search(vector, top_k, with_vectors=own_space), rows, wanted)
+    dense = _live_hits(
+        lambda top_k, without: store.search(vector, top_k, without=without, with_vectors=own_space), rows, wanted
+    )
     lexical: dict[ChunkKey, float] = {}
     has_lexical = store.has_lexical
     asked = weights if question.weights is None else question.weights
     if has_lexical and asked:
-        found = _live_hits(lambda top_k: store.search_lexical(asked, top_k), rows, wanted)
+        found = _live_hits(lambda top_k, without: store.search_lexical(asked, top_k, without=without), rows, wanted)
         lexical = {_key(hit): hit.score for hit in found}
     distances = {_key(hit): hit.squared_distance for hit in dense}
     vectors = {_key(hit): hit.vector for hit in dense if hit.vector is not None}
@@ -139,20 +141,32 @@ def _level_cosines(vectors: Mapping[ChunkKey, Vector], query: Vector, embedder: 
     return {key: float(cosine) for key, cosine in zip(vectors, cosines, strict=True)}
 
 
-def _live_hits(search: Callable[[int], Sequence[Hit]], rows: LiveRows, wanted: int) -> list[Hit]:
-    """Hits that pass the row check; more are asked for until they are of ``wanted`` documents, or there are no more."""
+def _live_hits(search: Callable[[int, Sequence[int]], Sequence[Hit]], rows: LiveRows, wanted: int) -> list[Hit]:
+    """Hits that pass the row check, of at least ``wanted`` documents where there are so many.
+
+    A document may fill the whole list with its chunks: it is left out of the next search, which costs no more than the
+    first. Where that was not enough (only chunks of an older revision, or of disabled documents), more are asked for.
+    """
+    live: list[Hit] = []
+    without: dict[int, None] = {}
     top_k = FIRST_TOP_K
-    while True:
-        found = search(top_k)
+    for turn in range(_ROUNDS):
+        found = search(top_k, list(without))
         states = rows.states(dict.fromkeys(hit.document_id for hit in found))
-        live = [
+        fresh = [
             hit
             for hit in found
             if hit.document_id in states and hit.revision == states[hit.document_id].indexed_revision
         ]
-        if len({hit.document_id for hit in live}) >= wanted or len(found) < top_k or top_k >= _LAST_TOP_K:
-            return live
-        top_k = min(top_k * _GROWTH, _LAST_TOP_K)
+        live += fresh
+        gone = [hit.document_id for hit in found if hit.document_id not in states]
+        settled = dict.fromkeys([*(hit.document_id for hit in fresh), *gone])
+        if len({hit.document_id for hit in live}) >= wanted or len(found) < top_k:
+            break
+        without |= settled
+        # Hundreds of disabled documents in front of the others are passed in bigger steps.
+        top_k *= 1 if settled and not turn else _GROWTH
+    return live
 
 
 def _fused(

@@ -129,7 +129,7 @@ class Texts:
 
     def serve_section(self, text: CurrentText, section: Section) -> Passage | None:
         """A named section, withheld only where it was shown whole and nothing else would be shown with it."""
-        passage = section_text(text.body, text.sections, section, self._limit)
+        passage = self._part_of_section(text, section) or section_text(text.body, text.sections, section, self._limit)
         shown_before = text.revision.whole_sections(passage.shown_whole) if section.key in passage.shown_whole else None
         unless = [shown_before] if shown_before else []
         if not self._memory.claim(unless, _marks(text.revision, passage)):
@@ -180,6 +180,17 @@ class Texts:
             self._give_up(state)
             return None
         return from_chunks(chunks, chunk, self._limit)
+
+    def _part_of_section(self, text: CurrentText, section: Section) -> Passage | None:
+        """Of a section longer than the limit what bears on the question; None where it fits, or has no parts."""
+        if self._scores is None or section.tree_end - section.start <= self._limit:
+            return None
+        inside = [
+            part
+            for part in self._scores.of(text.state, text.state.revision)
+            if section.start <= part.start and part.end <= section.tree_end
+        ]
+        return chosen(text.body, text.sections, inside, self._limit, section=section.key)
 
     def _around(self, text: CurrentText, chunk: ChunkText) -> Passage:
         if self._scores is not None and len(text.body) <= self._limit:

@@ -75,6 +75,17 @@ def test_top_k_bounds_what_is_returned(store: VectorStore) -> None:
     assert store.search(unit(3), -1) == []
 
 
+def test_documents_can_be_left_out_of_a_search(store: VectorStore) -> None:
+    for document_id in (1, 2, 3):
+        store.upsert(document_id, 1, [chunk(0, unit(document_id), terms={7: 0.5})])
+    assert {hit.document_id for hit in store.search(unit(1), 10, without=[1, 3])} == {2}
+    assert len(store.search(unit(1), 10, without=[])) == 3
+    if store.has_lexical:
+        assert {hit.document_id for hit in store.search_lexical({7: 1.0}, 10, without=[2])} == {1, 3}
+    with pytest.raises(ClientError):
+        store.search(unit(1), 10, without=["1] or document_id in [2"])  # type: ignore[list-item]
+
+
 def test_an_empty_store_finds_nothing(store: VectorStore) -> None:
     assert store.search(axis(0), 5) == []
     assert store.counts() == {}

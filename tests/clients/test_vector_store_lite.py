@@ -437,6 +437,38 @@ def test_the_packages_neither_obey_the_environment_nor_read_a_dotenv(tmp_path: P
     assert ran.stdout.split() == ["./some/local.db", "None", "None"], ran.stderr
 
 
+def test_the_local_server_is_not_pinged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[str, dict[str, Any]]] = []
+
+    def connected(uri: str, **options: Any) -> object:
+        given.append((uri, options))
+        return object()
+
+    monkeypatch.setattr(milvus_sdk, "MilvusClient", connected)
+    milvus_sdk.connect(str(tmp_path / "milvus.db"), timeout=1)
+    milvus_sdk.connect("http://127.0.0.1:19530", timeout=1)
+    (_, lite), (_, server) = given
+    # The longest time that there is: gRPC takes it for never.
+    assert lite["grpc_options"]["grpc.keepalive_time_ms"] == 2**31 - 1
+    assert "grpc_options" not in server  # behind a network a ping finds out that the connection is gone
+
+
+def test_the_client_keeps_the_options_of_its_connection(make_store: Callable[..., MilvusVectorStore]) -> None:
+    channels: list[dict[str, Any]] = []
+    insecure = milvus_sdk.grpc.insecure_channel
+
+    def opened(target: str, options: Any = None, **more: Any) -> Any:
+        channels.append(dict(options or ()))
+        return insecure(target, options=options, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(milvus_sdk.grpc, "insecure_channel", opened)
+        make_store().open()
+    pings = [options["grpc.keepalive_time_ms"] for options in channels if "grpc.keepalive_time_ms" in options]
+    assert pings
+    assert set(pings) == {2**31 - 1}
+
+
 def test_a_refused_call_leaves_no_traceback_in_the_log(
     make_store: Callable[..., MilvusVectorStore], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

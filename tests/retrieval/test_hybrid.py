@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -151,6 +153,30 @@ def test_a_long_document_counts_with_its_best_chunk_of_each_list() -> None:
     outcome = World(long, QUEUE, lexical=True).look_up(QUESTION)
     assert outcome.served[0].section == "甲"
     assert outcome.l1_top_similarity == pytest.approx(0.8, abs=1e-5)
+
+
+def test_a_document_of_thousands_of_near_chunks_hides_no_other_and_costs_no_deep_search() -> None:
+    body = "\n\n".join(f"## 节 {number}\n\n连接池 {number}" for number in range(1500))
+    world = World(Document(1, "knowledge_base/api/1.md", "大", body, near={"连接池": 0.9}), lexical=True)
+    for number, near in ((2, 0.8), (3, 0.7)):
+        world.put(document(number, f"连接池的说明 {number}。", near))
+    asked: list[int] = []
+    search = world.store.search
+
+    def counted(vector: Vector, top_k: int, **more: Any) -> Any:
+        asked.append(top_k)
+        return search(vector, top_k, **more)
+
+    world.store.search = counted
+    assert [world.look_up(QUESTION, session="s").served[0].document_id for _ in range(3)] == [1, 2, 3]
+    assert max(asked) <= 256
+
+
+def test_hundreds_of_disabled_documents_in_front_hide_no_other() -> None:
+    world = World(*(document(number, f"连接池 {number}。", 0.9 - number / 10_000) for number in range(1, 700)))
+    for number in range(1, 699):
+        world.hide(number)
+    assert world.look_up(QUESTION).served[0].document_id == 699
 
 
 def test_a_deleted_document_is_found_by_its_words_no_more() -> None:

@@ -157,6 +157,19 @@ def test_what_fills_the_room_stands_around_the_best_part() -> None:
     assert "正文 0。" not in text
 
 
+def test_a_code_block_inside_a_list_is_not_torn_at_its_blank_lines() -> None:
+    steps = [
+        f"{n}. Step {n}\n\n    ```bash\n    # stop {n}\n    systemctl stop svc{n} {'x' * 150}\n\n"
+        f"    systemctl status svc{n} {'y' * 120}\n\n    rm -rf /var/lib/svc{n} {'z' * 100}\n    ```\n\n"
+        for n in range(40)
+    ]
+    text = shown("# Steps\n\n" + "".join(steps), 2000, **{"stop svc3 ": 1.0})
+    assert "systemctl stop svc3 " in text
+    assert "rm -rf /var/lib/svc3 " in text
+    for number in range(40):
+        assert (f"stop svc{number} " in text) == (f"rm -rf /var/lib/svc{number} " in text)
+
+
 # ---- On the whole lookup ---------------------------------------------------------------------------------------------
 LONG = (
     "# 网关手册\n\n前言。\n\n" + "".join(f"## 第 {n} 章\n\n" + f"第 {n} 章的一般说明。" * 40 + "\n\n" for n in range(8))
@@ -190,6 +203,15 @@ def test_a_document_that_fits_is_shown_whole_by_meaning_too() -> None:
     answer: Any = outcome.result.as_dict()
     assert answer["supplement"]["content"] == document.body
     assert outcome.served[0].section == "乙"
+
+
+def test_of_a_long_section_that_was_asked_for_the_parts_that_bear_on_the_question_are_shown() -> None:
+    paragraphs = [f"第 {n} 段，{'斑马' if n == 90 else '狮子'}。" + "一般的话。" * 40 for n in range(100)]
+    body = "# 动物\n\n" + "\n\n".join(paragraphs) + "\n"
+    world = World(Document(1, "knowledge_base/api/z.md", "动物", body, keywords=("动物园",)), lexical=True)
+    answer: Any = world.look_up("动物园里的斑马", section_title="动物", session="s").result.as_dict()
+    assert "斑马" in answer["primary"]["content"]
+    assert len(answer["primary"]["content"]) <= 2000
 
 
 def test_the_head_is_shown_where_the_operator_says_so() -> None:
