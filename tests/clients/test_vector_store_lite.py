@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 from milvus_lite.engine import collection  # type: ignore[import-untyped]
 from milvus_lite.index.sparse_ip import SparseIpIndex  # type: ignore[import-untyped]
@@ -455,14 +456,14 @@ def test_the_local_server_is_not_pinged(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_client_keeps_the_options_of_its_connection(make_store: Callable[..., MilvusVectorStore]) -> None:
     channels: list[dict[str, Any]] = []
-    insecure = milvus_sdk.grpc.insecure_channel
+    insecure = grpc.insecure_channel
 
     def opened(target: str, options: Any = None, **more: Any) -> Any:
         channels.append(dict(options or ()))
         return insecure(target, options=options, **more)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(milvus_sdk.grpc, "insecure_channel", opened)
+        patched.setattr(grpc, "insecure_channel", opened)
         make_store().open()
     pings = [options["grpc.keepalive_time_ms"] for options in channels if "grpc.keepalive_time_ms" in options]
     assert pings
