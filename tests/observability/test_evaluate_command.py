@@ -220,3 +220,16 @@ class TestFaults:
         monkeypatch.setattr("observability.management.commands.evaluate.evaluate_retrieval", stop)
         with pytest.raises(CommandError, match="goes on from there"):
             evaluate("retrieval", str(judged), "--store", "memory")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["retrieval", "--help"], ["levels", "--help"]])
+def test_the_help_says_where_the_lines_of_the_files_are_shown(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        call_command("evaluate", *arguments)
+    said = " ".join(capsys.readouterr().out.split())
+    assert 'docs/levels.md, "Your own questions"' in said
+    if arguments[0] != "retrieval":
+        for fields in ('{"question", "documents", "key_facts"}', '{"question", "remove"}'):
+            assert fields in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -234,3 +235,30 @@ def test_shipped_questions_are_of_both_kinds_and_have_no_answer() -> None:
     assert len(questions) >= 200
     assert {one.kind for one in questions} == {SHIPPED_FAR, SHIPPED_NEAR}
     assert not any(one.right for one in questions)
+
+
+def blocks() -> dict[str, str]:
+    """The examples of docs/levels.md by the file that they are lines of."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "levels.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Your own questions\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^`([\w.]+)`.*?\n\n```\w*\n(.*?)^```$", section, flags=re.DOTALL | re.MULTILINE))
+
+
+def test_the_lines_that_the_manual_shows_are_read(tmp_path: Path) -> None:
+    shown = blocks()
+    assert list(shown) == ["corpus.jsonl", "queries.jsonl", "qrels.tsv", "questions.jsonl"]
+    folder, tree = tmp_path / "judged", tmp_path / "tree"
+    folder.mkdir()
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"):
+        (folder / name).write_text(shown[name], encoding="utf-8")
+    [judged] = read_judged(folder).questions
+    assert sorted(judged.grades.values()) == [1, 2]
+    (tree / "knowledge_base" / "ops").mkdir(parents=True)
+    for name in ("certificates.md", "certificates.zh.md"):
+        (tree / "knowledge_base" / "ops" / name).write_text("# Certificates\n\ntext\n", encoding="utf-8")
+    (tree / "questions.jsonl").write_text(shown["questions.jsonl"], encoding="utf-8")
+    data = read_for_levels(tree, [])
+    answered, none, code, near = data.questions
+    assert (len(answered.facts), len(answered.right)) == (2, 2)
+    assert (none.kind, code.kind, near.kind) == ("no answer", "identifier", "near miss")
+    assert data.left_out == 0

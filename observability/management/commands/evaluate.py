@@ -28,6 +28,9 @@ from observability.evaluation.tree_data import read_for_levels, shipped_unanswer
 
 FOLDER = "evaluation"
 """Below DATA_DIR: where vectors are kept."""
+_JUDGED = "corpus.jsonl, queries.jsonl and qrels.tsv (or queries.*.jsonl, qrels.*.tsv)"
+_LINES = '{"question", "documents", "key_facts"} or, for a near miss, {"question", "remove"}'
+_MANUAL = 'docs/levels.md, "Your own questions", shows the lines of each file.'
 
 
 class Command(BaseCommand):
@@ -37,16 +40,27 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        what = parser.add_subparsers(dest="what", required=True, metavar="retrieval | levels")
-        retrieval = what.add_parser("retrieval", help="recall, MRR, nDCG, by language, kind and level; and baselines")
-        _add_common(
-            retrieval, "a folder with corpus.jsonl, queries.jsonl and qrels.tsv (or queries.*.jsonl, qrels.*.tsv)"
+        parser.epilog = (
+            f"DIR is a folder with {_JUDGED}; for levels also one with knowledge_base/ and questions*.jsonl, whose "
+            f"lines are {_LINES}. {_MANUAL}"
         )
+        what = parser.add_subparsers(dest="what", required=True, metavar="retrieval | levels")
+        retrieval = what.add_parser(
+            "retrieval", help="recall, MRR, nDCG, by language, kind and level; and baselines", epilog=_MANUAL
+        )
+        _add_common(retrieval, f"a folder with {_JUDGED}")
         retrieval.add_argument("--limit", type=int, metavar="N", help="ask N questions only, spread over all")
-        levels = what.add_parser("levels", help="what each level is worth; false PRECISE; questions without an answer")
+        levels = what.add_parser(
+            "levels", help="what each level is worth; false PRECISE; questions without an answer", epilog=_MANUAL
+        )
         _add_common(levels, "a folder with corpus.jsonl and so on, or with knowledge_base/ and questions*.jsonl")
         levels.add_argument(
-            "--questions", nargs="+", action="extend", default=[], metavar="FILE", help="more questions, JSON lines"
+            "--questions",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="FILE",
+            help=f"more questions, JSON lines: {_LINES}",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
