@@ -84,6 +84,12 @@ class Hit:
         one = self.candidate
         return f"{rounded_down(one.similarity):.2f}" if one is not None and one.similarity is not None else ""
 
+    @property
+    def covers(self) -> str:
+        """The covered share of the query as it is shown, rounded as in the sentences; "" where it is not known."""
+        one = self.candidate
+        return f"{rounded_down(one.coverage):.2f}" if one is not None and one.coverage is not None else ""
+
 
 @dataclass(frozen=True)
 class KeywordOwners:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
+from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 
@@ -20,7 +21,7 @@ from agents.tools import LOOKUP_TOOL, ToolContext, call_tool, text_for_model
 from clients.interfaces import ClientError, LevelFit
 from clients.registry import get_embedder, get_session_memory, get_vector_store, reset_clients
 from documents.models import ToolInvocation
-from retrieval.lookup_types import DocumentRef
+from retrieval.lookup_types import DocumentRef, TracedCandidate
 from tests.documents.library import indexed, text, upload
 from tests.doors import browser
 
@@ -188,6 +189,18 @@ def test_many_matches_are_cut_and_what_was_served_stays() -> None:
     shown = shown_hits(hits)
     assert len(shown) == HITS_SHOWN
     assert shown[-1].role == "supplement"
+
+
+@pytest.mark.parametrize(("coverage", "shown"), [(0.768, "0.76"), (0.149, "0.14"), (0.7, "0.70"), (0.0, "0.00")])
+def test_the_covered_share_is_rounded_in_the_table_as_in_the_sentences(coverage: float, shown: str) -> None:
+    document = DocumentRef(1, "knowledge_base/a.md", "general", "A")
+    hit = Hit(
+        document, candidate=TracedCandidate(document, 0.5, 1, 0.9, 1, 3.2, True, similarity=0.3, coverage=coverage)
+    )
+    html = render_to_string("admin/lookup_test/hits.html", {"hits": [hit], "explanation": {"has_lexical": True}})
+    assert f'<td class="num">{shown}</td></tr>' in html
+    without = render_to_string("admin/lookup_test/hits.html", {"hits": [hit], "explanation": {"has_lexical": False}})
+    assert '<td class="num">–</td></tr>' in without
 
 
 def test_a_calibration_that_was_saved_is_what_the_page_shows(staff: Client) -> None:
