@@ -15,8 +15,7 @@ from django.db import connections
 from django.utils import translation
 from django.utils.translation import gettext
 
-from agents.citations import EXCERPT_CHARS, Passage, clean_citations, escape_citations, sentences_citing
-from agents.excerpts import focus
+from agents.citations import Passage, clean_citations, escape_citations, sentences_citing
 from agents.fence import fence_passages, new_nonce
 from agents.recording import MAX_QUERY
 from agents.tools import LOOKUP_TOOL, ToolContext, call_tool
@@ -154,9 +153,10 @@ def _extractive(question: str, passages: Sequence[Passage], lookups: list[dict[s
 
 def _quoted(passage: Passage, question: str) -> str:
     """Title, section and citation in one line, below it the part of the passage that is nearest to the question."""
-    lines = _without_own_title(focus(passage.content, question, limit=EXCERPT_CHARS), passage.title).splitlines()
+    excerpt, found_in = passage.nearest(question)
+    lines = _without_own_title(excerpt, passage.title).splitlines()
     quote = "\n".join(f"> {line}".rstrip() for line in escape_citations("\n".join(lines)).splitlines())
-    section = f" · {_plain(passage.section)}" if passage.section and passage.section != passage.title else ""
+    section = f" · {_plain(found_in)}" if found_in and found_in != passage.title else ""
     return f"**{_plain(passage.title)}**{section} [{passage.number}]\n\n{quote}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.excerpts import focus
+from retrieval.chunking import split_sections
 
 EXCERPT_CHARS = 800
 # ```fences```, `spans`: what stands there is code, never a citation.
@@ -32,14 +33,25 @@ class Passage:
     content: str
     level: str | None
 
+    def nearest(self, near: str) -> tuple[str, str]:
+        """The part of the passage nearest to the words of ``near``, and the section that it stands in.
+
+        A passage may be a whole document: the section that was found by meaning is then not always the one quoted.
+        """
+        excerpt = focus(self.content, near, limit=EXCERPT_CHARS)
+        at = self.content.find(excerpt)
+        holding = (one for one in split_sections(self.content) if one.start <= at < one.end)
+        return excerpt, next((one.key for one in holding if one.key), self.section)
+
     def citation(self, near: str) -> dict[str, Any]:
         """As stored and as in API.md: ``excerpt`` is the part of the passage nearest to the words of ``near``."""
+        excerpt, section = self.nearest(near)
         return {
             "index": self.number,
             "source": self.source,
             "title": self.title,
-            "section": self.section,
-            "excerpt": focus(self.content, near, limit=EXCERPT_CHARS),
+            "section": section,
+            "excerpt": excerpt,
             "level": self.level,
         }
 

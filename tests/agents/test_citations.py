@@ -106,3 +106,12 @@ def test_focus_is_always_a_piece_of_the_text_within_its_limit(text: str, near: s
 def test_blocks_hold_every_letter_of_the_text(text: str) -> None:
     kept = "".join(text[block.start : block.end] for block in split_blocks(text))
     assert "".join(kept.split()) == "".join(text.split())
+
+
+def test_a_quotation_names_the_section_that_it_stands_in() -> None:
+    body = "# 积压\n\n## 先判断快慢\n\n看速率。\n\n## 追平积压\n\n消费者加到与分区数相同。\n"
+    passage = Passage(1, "knowledge_base/a.md", "积压", "先判断快慢", body, "REFERENCE")
+    cited = passage.citation("消费者加到多少")
+    assert "消费者加到" in cited["excerpt"]
+    assert cited["section"] == "追平积压"
+    assert passage.citation("看速率")["section"] == "先判断快慢"
