@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from clients.registry import reset_clients
 from documents.source import reset_source
@@ -32,6 +33,13 @@ def knowledge_base(tmp_path: Path, settings: Any) -> Iterator[Path]:
     yield folder
     reset_clients()
     reset_source()
+
+
+@pytest.fixture(autouse=True)
+def default_language(settings: Any) -> Iterator[None]:
+    """The language of the settings: a page asked for in Chinese leaves its thread in Chinese."""
+    with translation.override(settings.LANGUAGE_CODE):
+        yield
 
 
 @pytest.fixture
