@@ -90,7 +90,9 @@ def histogram(counts: Sequence[tuple[float, int]], bins: int, cuts: Sequence[tup
         _bar(edge * 100 + width * 0.08, width * 0.84, unit, f"{edge:.2f}", _tone(edge, limits), count)
         for edge, count in counts
     ]
-    return Chart(bars, ticks, [Cut(x=f"{value * 100:.2f}%", label=f"{value:.2f}", key=key) for key, value in cuts])
+    # Where HIGHLY_RELEVANT takes no more similarity than REFERENCE, two labels would lie on one line.
+    drawn = [(key, value) for key, value in cuts if key == "reference" or value != limits["reference"]]
+    return Chart(bars, ticks, [Cut(x=f"{value * 100:.2f}%", label=f"{value:.2f}", key=key) for key, value in drawn])
 
 
 def _tone(edge: float, limits: dict[str, float]) -> str:

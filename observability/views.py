@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, QueryDict
@@ -139,15 +138,8 @@ def _charts(panels: dict[str, Panel]) -> dict[str, Any]:
             {"label": reasons.get(row["dedup_reason"], row["dedup_reason"]), "count": row["count"]}
             for row in panels["dedup_reasons"].rows
         ],
-        "similarity": histogram(histogram_rows, BINS, _lines(limits)),
+        "similarity": histogram(histogram_rows, BINS, sorted(limits.items(), key=lambda item: item[1])),
         "has_similarity": bool(histogram_rows),
         "without_similarity": sum(row["count"] for row in found.rows if row["bin"] is None),
         "most_reasons": max((row["count"] for row in panels["dedup_reasons"].rows), default=1),
     }
-
-
-def _lines(limits: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The bounds to draw, lowest first; where HIGHLY_RELEVANT takes no more similarity than REFERENCE, one line."""
-    if limits["highly_relevant"] == limits["reference"]:
-        return [("reference", limits["reference"])]
-    return sorted(limits.items(), key=lambda item: item[1])

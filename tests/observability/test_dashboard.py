@@ -107,3 +107,9 @@ def test_a_bin_has_the_tone_of_the_level_that_its_lower_edge_gets() -> None:
     chart = histogram([(0.25, 1), (0.3, 1), (0.6, 1)], 20, cuts)
     assert [bar.tone for bar in chart.bars] == ["plum", "ochre", "blue"]
     assert [cut.x for cut in chart.cuts] == ["30.00%", "60.00%"]
+
+
+def test_bounds_at_one_similarity_are_one_line_and_the_bars_keep_their_tones() -> None:
+    chart = histogram([(0.3, 1), (0.4, 1)], 20, [("reference", 0.36), ("highly_relevant", 0.36)])
+    assert [(cut.key, cut.label) for cut in chart.cuts] == [("reference", "0.36")]
+    assert [bar.tone for bar in chart.bars] == ["plum", "blue"]
