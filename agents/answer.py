@@ -16,10 +16,11 @@ from django.utils import translation
 from django.utils.translation import gettext
 
 from agents.citations import Passage, clean_citations, escape_citations, sentences_citing
-from agents.fence import fence_passages, new_nonce
+from agents.fence import fence_passages
 from agents.recording import MAX_QUERY
 from agents.tools import LOOKUP_TOOL, ToolContext, call_tool
 from clients.interfaces import ClientError, Completion, LLMMessage
+from clients.prompt_fence import new_nonce
 from clients.registry import get_llm
 from retrieval.lookup_types import LookupOutcome, ServedDocument
 

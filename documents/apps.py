@@ -7,3 +7,9 @@ from django.utils.translation import gettext_lazy as _
 class DocumentsConfig(AppConfig):
     name = "documents"
     verbose_name = _("Documents")
+
+    def ready(self) -> None:
+        """Lookups of ours, before the first query."""
+        from documents.lookups import register
+
+        register()

@@ -36,6 +36,12 @@ def read(name: str = DOCUMENTS) -> int:
     return int(row[0]) if row else 0
 
 
+def hold(name: str) -> None:
+    """Let nobody else past this point, in whatever process, until the transaction ends."""
+    ChangeCounter.objects.get_or_create(name=name)
+    ChangeCounter.objects.select_for_update().get(name=name)
+
+
 def put(name: str, value: int) -> None:
     """Set a counter that carries a small state of the site rather than a sequence."""
     ChangeCounter.objects.update_or_create(name=name, defaults={"value": value})

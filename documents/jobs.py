@@ -118,7 +118,7 @@ def fail(job: Claim, fault: Exception) -> bool:
 
     What was indexed before still answers, and exact lookups find the document all the while (DOC-3, DOC-4).
     """
-    code, reason, retry = _words(fault)
+    code, reason, retry = in_words(fault)
     wait = min(_FIRST_RETRY_SECONDS * 2 ** min(job.attempts - 1, 20), _LONGEST_RETRY_SECONDS)
     changed = held(job).update(
         status=_STATES.FAILED,
@@ -162,7 +162,7 @@ def _give_up(row: ApiDocument) -> None:
         log.error("%s: %s", row.file_path, reason)
 
 
-def _words(fault: Exception) -> tuple[str, str, bool]:
+def in_words(fault: Exception) -> tuple[str, str, bool]:
     """Code, reason for people, and whether trying again by itself may help."""
     if isinstance(fault, ClientError):
         return fault.code, f"{fault} {fault.hint}".strip(), fault.retryable

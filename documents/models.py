@@ -189,6 +189,8 @@ class KnowledgeDomain(models.Model):
     # Bumped in the transaction of each change of the domain's documents; a recomputation is written only if unmoved.
     dirty_seq = models.BigIntegerField(default=0)
     computed_seq = models.BigIntegerField(default=0)
+    # When it was last touched: many changes at once are waited out, then computed once.
+    changed_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -200,6 +202,73 @@ class KnowledgeDomain(models.Model):
 
     def __str__(self) -> str:
         return self.domain_id
+
+
+class LlmJob(models.Model):
+    """What a language model is to write, with its lease: the row is the job (``documents/llm_jobs.py``)."""
+
+    class State(models.TextChoices):
+        WAITING = "WAITING", _("waiting")
+        RUNNING = "RUNNING", _("being written")
+        DONE = "DONE", _("written")
+        FAILED = "FAILED", _("failed")
+
+    state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.WAITING, db_index=True)
+    # Why it failed, in words for the curator; beside what was written, which of its fields did not hold.
+    reason = models.CharField(_("reason"), max_length=500, blank=True, default="")
+    error_code = models.CharField(max_length=64, blank=True, default="")
+    model = models.CharField(_("model"), max_length=128, blank=True, default="")
+    made_at = models.DateTimeField(_("written"), null=True, blank=True)
+    lease_owner = models.CharField(max_length=64, blank=True, default="")
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    # How often a person asked for new texts, and up to which of these the model has answered.
+    asked = models.PositiveIntegerField(default=0)
+    answered = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class DocumentEnrichment(LlmJob):
+    """What a language model is asked about one document (SPEC section 3, end). It never touches ``status``."""
+
+    document = models.OneToOneField(
+        ApiDocument, on_delete=models.CASCADE, primary_key=True, related_name="enrichment", verbose_name=_("document")
+    )
+    # The file that was looked at last: another one is due for a look.
+    seen_hash = models.CharField(max_length=64, blank=True, default="")
+    # SHA-256 of the body that the texts were made from: only another body asks the model again.
+    body_hash = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        db_table = "document_enrichment"
+        indexes: ClassVar = [models.Index(fields=["state", "next_attempt_at"], name="enrichment_due")]
+
+    def __str__(self) -> str:
+        return f"document {self.document_id}: {self.state}"
+
+
+class DomainAggregation(LlmJob):
+    """What a language model is asked about one domain (DOM-2): the wording of when to search it."""
+
+    domain = models.OneToOneField(
+        KnowledgeDomain,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="aggregation",
+        verbose_name=_("domain"),
+    )
+    # The ``dirty_seq`` that the model's text stands for: it is written only where nothing newer happened.
+    seen_seq = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "domain_aggregation"
+        indexes: ClassVar = [models.Index(fields=["state", "next_attempt_at"], name="aggregation_due")]
+
+    def __str__(self) -> str:
+        return f"domain {self.domain_id}: {self.state}"
 
 
 class ToolInvocation(models.Model):

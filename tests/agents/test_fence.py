@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agents.citations import Passage
-from agents.fence import fence_passages, neutralise, new_nonce, quote_title
+from agents.fence import fence_passages
+from clients.prompt_fence import neutralise, new_nonce, quote_title
 
 DANGEROUS = re.compile(r"<\||<\s*/?\s*(?:system|tool_result|assistant|passage)|\[/?INST\]|<<SYS>>", re.I)
 

@@ -1,0 +1,158 @@
+"""What the language model is to write, as rows: claiming, giving back, failing. The row is the job, as in ``jobs.py``.
+
+Over all processes at most ``LLM_PARALLEL`` jobs run at once. A result counts only where the lease is still its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from clients.llm_errors import TROUBLED
+from documents.counters import hold
+from documents.jobs import PROCESS_TOKEN, in_words
+from documents.models import DocumentEnrichment, DomainAggregation, LlmJob
+from documents.transactions import repeated_on_deadlock
+
+log = logging.getLogger("documents.llm_jobs")
+LEASE_SECONDS = 300
+"""Longer than the model client lets one request last; renewed before each further one."""
+ATTEMPTS = 5
+"""So often an answer that is no use is asked for again; a model that cannot be reached is asked for ever."""
+_FIRST_RETRY_SECONDS = 10
+_LONGEST_RETRY_SECONDS = 600
+_BOUND = "llm"
+TABLES: tuple[type[LlmJob], ...] = (DocumentEnrichment, DomainAggregation)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to write one row's texts: of ``table``, the row with key ``pk``."""
+
+    table: type[LlmJob]
+    pk: int
+    owner: str
+    attempts: int
+    asked: int
+
+
+def due_now(now: datetime) -> Q:
+    """The rows whose turn it is: waiting, failed with a next try that has come, or left by a process that died."""
+    # A time further ahead than was ever given comes from a clock that has jumped since; it holds nothing up.
+    far = now + timedelta(seconds=2 * _LONGEST_RETRY_SECONDS)
+    retry = Q(next_attempt_at__lte=now) | Q(next_attempt_at__gt=far)
+    expired = Q(lease_expires_at=None) | Q(lease_expires_at__lt=now)
+    expired |= Q(lease_expires_at__gt=now + timedelta(seconds=2 * LEASE_SECONDS))
+    state = LlmJob.State
+    asked = Q(state=state.DONE) & ~Q(asked=F("answered"))
+    return Q(state=state.WAITING) | asked | (Q(state=state.FAILED) & retry) | (Q(state=state.RUNNING) & expired)
+
+
+@repeated_on_deadlock
+def claim(table: type[LlmJob], pk: int) -> Lease | None:
+    """Take the lease of one row; None where another has it, nothing is due, or ``LLM_PARALLEL`` jobs run already."""
+    now = timezone.now()
+    owner = f"{PROCESS_TOKEN}-{uuid.uuid4().hex[:8]}"
+    with transaction.atomic():
+        hold(_BOUND)  # whoever counts is alone, in whatever process
+        if running(now) >= settings.LLM_PARALLEL:
+            return None
+        row = _rows(table).filter(due_now(now), pk=pk).first()
+        if row is None:
+            return None
+        _rows(table).filter(pk=pk).update(
+            state=LlmJob.State.RUNNING,
+            lease_owner=owner,
+            lease_expires_at=now + timedelta(seconds=LEASE_SECONDS),
+            attempts=row.attempts + 1,
+        )
+    return Lease(table, pk, owner, row.attempts + 1, row.asked)
+
+
+def running(now: datetime) -> int:
+    """Jobs with a living lease, over all processes."""
+    alive = Q(state=LlmJob.State.RUNNING, lease_expires_at__gte=now)
+    return sum(_rows(table).filter(alive).count() for table in TABLES)
+
+
+def held(lease: Lease) -> QuerySet[Any]:
+    """The row, while this job's result still counts: the condition of every compare and set."""
+    return _rows(lease.table).filter(pk=lease.pk, state=LlmJob.State.RUNNING, lease_owner=lease.owner)
+
+
+def renew(lease: Lease) -> bool:
+    """Keep the lease before a further request; False where it is lost."""
+    return bool(held(lease).update(lease_expires_at=timezone.now() + timedelta(seconds=LEASE_SECONDS)))
+
+
+def finish(lease: Lease, **values: Any) -> bool:
+    """DONE, with further columns; False where the lease was lost. Inside the transaction of what the job wrote.
+
+    ``made_at`` and ``model`` are the caller's to set: a look that asked no model leaves them.
+    """
+    columns = {"state": LlmJob.State.DONE, "reason": "", "error_code": "", "attempts": 0, "answered": lease.asked}
+    return bool(held(lease).update(**_ended(), **{**columns, **values}))
+
+
+def give_back(lease: Lease) -> None:
+    """Stop without a result: the next worker begins at once."""
+    held(lease).update(**_ended(), state=LlmJob.State.WAITING, attempts=max(lease.attempts - 1, 0))
+
+
+def fail(lease: Lease, fault: Exception) -> bool:
+    """FAILED with the reason in words; tried again later where that may help. False where the lease was lost.
+
+    A model that cannot be reached, or takes no more requests, says nothing about this text: no attempt is used up.
+    """
+    code, reason, retry = in_words(fault)
+    troubled = code in TROUBLED
+    wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lease.attempts - 1, 20), _LONGEST_RETRY_SECONDS)
+    again = troubled or (retry and lease.attempts < ATTEMPTS)
+    columns = {
+        "state": LlmJob.State.FAILED,
+        "reason": reason[:500],
+        "error_code": code[:64],
+        "next_attempt_at": timezone.now() + timedelta(seconds=wait) if again else None,
+    }
+    # Enough attempts for the waits to grow, never so many that the last one is used up.
+    attempts = min(lease.attempts, ATTEMPTS - 1) if troubled else lease.attempts
+    changed = held(lease).update(**{**_ended(), **columns}, attempts=attempts)
+    if changed:
+        then = f"next try in {wait} s" if again else "it waits for a person"
+        log.warning("%s %s: not written (%s), %s: %s", lease.table._meta.db_table, lease.pk, code, then, reason)
+    return bool(changed)
+
+
+def ask_again(rows: QuerySet[Any]) -> int:
+    """A person's retry: these rows are due at once, from the first attempt, and ask the model whatever is known.
+
+    A job that runs goes on: its lease is not taken away, and its end leaves the row due once more.
+    """
+    asked = rows.update(asked=F("asked") + 1)
+    rows.exclude(state=LlmJob.State.RUNNING).update(
+        state=LlmJob.State.WAITING, reason="", error_code="", attempts=0, next_attempt_at=None
+    )
+    return asked
+
+
+def release_dead_leases() -> int:
+    """At the start of a process that alone holds its data folder: leases of processes before it are nobody's."""
+    past = timezone.now() - timedelta(seconds=1)
+    dead = Q(state=LlmJob.State.RUNNING) & ~Q(lease_owner__startswith=PROCESS_TOKEN)
+    return sum(_rows(table).filter(dead).update(lease_expires_at=past) for table in TABLES)
+
+
+def _rows(table: type[LlmJob]) -> QuerySet[Any]:
+    return table._default_manager.all()
+
+
+def _ended() -> dict[str, Any]:
+    return {"lease_owner": "", "lease_expires_at": None, "next_attempt_at": None}
