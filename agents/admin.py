@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
+from django.db import connection
 from django.http import HttpRequest
+from django.utils import timezone
 
 from agents.models import ChatSession, Message, Run
 
@@ -33,6 +35,17 @@ class ReadOnly:
         return False
 
 
+class ByDays:
+    """``date_hierarchy``, left out where the database knows no zones (MySQL and MariaDB before somebody loads them)."""
+
+    date_hierarchy: ClassVar[str | None]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        if timezone.get_current_timezone_name() != "UTC" and not connection.features.has_zoneinfo_database:
+            type(self).date_hierarchy = None
+        return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
+
+
 class RunInline(ReadOnly, RunInlineBase):
     model = Run
     fields = (
@@ -57,7 +70,7 @@ class MessageInline(ReadOnly, MessageInlineBase):
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(ReadOnly, SessionAdminBase):
+class ChatSessionAdmin(ByDays, ReadOnly, SessionAdminBase):
     list_display = (
         "title",
         "user",
@@ -75,7 +88,7 @@ class ChatSessionAdmin(ReadOnly, SessionAdminBase):
 
 
 @admin.register(Run)
-class RunAdmin(ReadOnly, RunAdminBase):
+class RunAdmin(ByDays, ReadOnly, RunAdminBase):
     list_display = (
         "question",
         "status",

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, F, QuerySet
-from django.db.models.functions import Floor, TruncDate
+from django.db.models.functions import Floor
 
 from clients.registry import get_embedder
 from documents.models import ToolInvocation
 from observability.filters import Filters
+from observability.local_days import by_quarter, day_of
 from observability.thresholds import level_thresholds
 
 BINS = 20
@@ -36,10 +37,10 @@ class Panel:
 
 def volume(filters: Filters) -> Panel:
     """Lookups a day, in the site's time zone, and how many of them found nothing or were repeated."""
-    days = filters.apply().annotate(day=TruncDate("created_at")).values("day", "relevance_level")
+    quarters = by_quarter(filters.apply(), "created_at").values("hour", "quarter", "relevance_level")
     table: dict[str, dict[str, Any]] = {}
-    for row in days.annotate(count=Count("pk")):
-        day = row["day"].isoformat()
+    for row in quarters.annotate(count=Count("pk")):
+        day = day_of(row).isoformat()
         entry = table.setdefault(day, {"day": day, "lookups": 0, "misses": 0, "deduped": 0})
         entry["lookups"] += row["count"]
         entry["misses"] += row["count"] if row["relevance_level"] is None else 0

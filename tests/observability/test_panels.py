@@ -116,3 +116,17 @@ def test_volume_counts_each_day_once() -> None:
         {"day": "2026-04-12", "lookups": 2, "misses": 1, "deduped": 0},
         {"day": "2026-04-13", "lookups": 1, "misses": 0, "deduped": 1},
     ]
+
+
+def test_a_day_of_the_volume_is_a_day_of_the_sites_zone(settings: Any) -> None:
+    """Nepal is 5:45 ahead: its day ends at 18:15 UTC. New York's clocks went forward on 8 March 2026."""
+    record(created_at=datetime(2026, 4, 12, 18, 14, 59, tzinfo=UTC), relevance_level="PRECISE")
+    record(created_at=datetime(2026, 4, 12, 18, 15, tzinfo=UTC), relevance_level="PRECISE")
+    record(created_at=datetime(2026, 3, 8, 4, 59, tzinfo=UTC), relevance_level="PRECISE")
+    record(created_at=datetime(2026, 3, 9, 3, 59, tzinfo=UTC), relevance_level="PRECISE")
+    days = {}
+    for zone in ("Asia/Kathmandu", "America/New_York"):
+        settings.TIME_ZONE = zone
+        days[zone] = {row["day"]: row["lookups"] for row in PANELS["volume"](Filters()).rows}
+    assert days["Asia/Kathmandu"] == {"2026-03-08": 1, "2026-03-09": 1, "2026-04-12": 1, "2026-04-13": 1}
+    assert days["America/New_York"] == {"2026-03-07": 1, "2026-03-08": 1, "2026-04-12": 2}
