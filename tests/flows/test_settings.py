@@ -85,7 +85,7 @@ def test_a_bad_value_is_refused_with_its_name(name: str, value: str) -> None:
     assert name in outcome.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", ["DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK"])
+@pytest.mark.parametrize("name", ["DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK", "AUTO_ACCEPT_FRONTMATTER"])
 def test_a_switch_is_read_from_every_clear_word(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said = {
         **dict.fromkeys(["true", "True", "1", "yes", "YES", "on", " on "], True),
@@ -103,7 +103,8 @@ def test_a_switch_is_read_from_every_clear_word(name: str, monkeypatch: pytest.M
 
 def test_every_switch_is_read_alike() -> None:
     source = (ROOT / "kbsite" / "settings.py").read_text(encoding="utf-8")
-    assert set(re.findall(r'_boolean\("(\w+)"', source)) == {"DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK"}
+    switches = {"DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK", "AUTO_ACCEPT_FRONTMATTER"}
+    assert set(re.findall(r'_boolean\("(\w+)"', source)) == switches
     assert "env.bool" not in source
     assert "env.float" not in source  # it drops what is no figure: "2 or so" would be 2
 
