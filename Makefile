@@ -9,7 +9,7 @@ XDIST ?= 3
 ROOMY_SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {print "/dev/shm"}')
 export HOST PORT
 
-.PHONY: install install-dev run test check bench e2e services-test bge-m3-test lock schema messages format help
+.PHONY: install install-dev run test check bench e2e services-test bge-m3-test lock schema messages env-example format help
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -80,6 +80,9 @@ lock: ## requirements.lock and requirements/dev.lock anew
 
 schema: $(VENV)/.dev ## docs/openapi.yaml anew
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+env-example: $(VENV)/.runtime ## .env.example anew
+	$(BIN)/python -m kbsite.variables
 
 messages: $(VENV)/.dev ## compiled translations anew
 	$(BIN)/pybabel -q compile -d locale -D django

