@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
@@ -18,91 +16,19 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from documents import services
+from documents.admin.actions import DocumentActions, person
 from documents.admin.cells import status_cell, title_cell
+from documents.admin.document_form import DocumentForm
+from documents.admin.filters import HeaderFilter
+from documents.admin.progress import progress
 from documents.admin.upload import UploadForm, known_domains, limit_text, upload_files
-from documents.encoding import UnreadableText, decode
 from documents.errors import DocumentError
 from documents.models import ApiDocument
 from documents.scan import scan
 from documents.source import get_keyword_index
-from documents.worker import get_worker
 
 
-class HeaderFilter(admin.SimpleListFilter):
-    """Documents whose header needs a person."""
-
-    title = gettext_lazy("header")
-    parameter_name = "header"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [
-            ("broken", gettext_lazy("broken")),
-            ("none", gettext_lazy("none")),
-            ("read", gettext_lazy("read")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> QuerySet[ApiDocument]:
-        match self.value():
-            case "broken":
-                return queryset.exclude(frontmatter_problem="")
-            case "none":
-                return queryset.filter(metadata__isnull=True, frontmatter_problem="")
-            case "read":
-                return queryset.filter(metadata__isnull=False)
-        return queryset
-
-
-class DocumentForm(forms.ModelForm[ApiDocument]):
-    """The whole text in one box; saving it is a replacement, with all its checks."""
-
-    text = forms.CharField(
-        label=gettext_lazy("Text"),
-        required=False,
-        strip=False,
-        widget=forms.Textarea(attrs={"rows": 28, "class": "k-mono vLargeTextField", "spellcheck": "false"}),
-        help_text=gettext_lazy("The file as it is, header included. Saving a change makes a new revision."),
-    )
-    seen_revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
-
-    class Meta:
-        model = ApiDocument
-        fields = ["enabled"]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial["text"] = self.original_text = current_text(self.instance)
-        self.initial["seen_revision"] = self.instance.revision
-
-    def new_bytes(self) -> bytes | None:
-        """The edited file, or None where nothing was changed. Browsers send CRLF: the file's own line ends are kept."""
-        typed = str(self.cleaned_data.get("text", "")).replace("\r\n", "\n")
-        if typed == self.original_text.replace("\r\n", "\n"):
-            return None
-        newline = "\r\n" if "\r\n" in self.original_text else "\n"
-        return typed.replace("\n", newline).encode("utf-8")
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        if cleaned.get("seen_revision") not in (None, self.instance.revision):
-            raise forms.ValidationError(
-                _(
-                    "Somebody else changed this document meanwhile (it is at revision %(revision)d). "
-                    "Copy your text, open it again."
-                ),
-                params={"revision": self.instance.revision},
-            )
-        return cleaned
-
-
-def current_text(document: ApiDocument) -> str:
-    """The file's text, empty where it cannot be read."""
-    try:
-        return decode(services.read_content(document_id=document.pk)).text
-    except (DocumentError, UnreadableText):
-        return ""
-
-
-class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
+class ApiDocumentAdmin(DocumentActions):
     """Curators' list: status with its reason, upload, retry, enable, delete."""
 
     form = DocumentForm
@@ -121,7 +47,6 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
     list_per_page = 50
     search_fields = ("title", "file_path")
     ordering = ("-updated_at", "-id")
-    actions = ("reindex_selected", "enable_selected", "disable_selected")
     readonly_fields = (
         "file_path",
         "status_cell",
@@ -220,7 +145,7 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
         if not self.has_change_permission(request):
             raise PermissionDenied
         failed = list(ApiDocument.objects.filter(status=ApiDocument.Status.FAILED).values_list("pk", flat=True))
-        self._each(request, failed, lambda pk: services.request_reindex(document_id=pk))
+        self.each(request, failed, lambda pk: services.request_reindex(document_id=pk))
         return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
 
     def scan_view(self, request: HttpRequest) -> HttpResponse:
@@ -245,7 +170,7 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
         results = []
         if request.method == "POST" and form.is_valid():
             results = upload_files(
-                files=form.cleaned_data["uploads"], category=form.cleaned_data["category"], user=_person(request)
+                files=form.cleaned_data["uploads"], category=form.cleaned_data["category"], user=person(request)
             )
         context = {
             **self.admin_site.each_context(request),
@@ -294,7 +219,7 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
         data = form.new_bytes()
         if data is not None:
             services.replace_text(
-                document_id=obj.pk, data=data, revision=form.cleaned_data["seen_revision"], user=_person(request)
+                document_id=obj.pk, data=data, revision=form.cleaned_data["seen_revision"], user=person(request)
             )
 
     def log_change(self, request: HttpRequest, obj: ApiDocument, message: Any) -> Any:
@@ -317,7 +242,7 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
     def _delete(self, request: HttpRequest, ids: list[int]) -> None:
         unfinished = 0
         for document_id in ids:
-            unfinished += not services.delete_document(document_id=document_id, user=_person(request))
+            unfinished += not services.delete_document(document_id=document_id, user=person(request))
         if unfinished:
             self.message_user(
                 request,
@@ -329,58 +254,3 @@ class ApiDocumentAdmin(admin.ModelAdmin[ApiDocument]):
                 % {"count": unfinished},
                 messages.WARNING,
             )
-
-    # ---- Actions ----------------------------------------------------------------------------------------------------
-
-    @admin.action(description=gettext_lazy("Index again"), permissions=["change"])
-    def reindex_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
-        self._each(
-            request, list(queryset.values_list("pk", flat=True)), lambda pk: services.request_reindex(document_id=pk)
-        )
-
-    @admin.action(description=gettext_lazy("Enable"), permissions=["change"])
-    def enable_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
-        ids = list(queryset.values_list("pk", flat=True))
-        self._each(request, ids, lambda pk: services.set_enabled(document_id=pk, enabled=True))
-
-    @admin.action(description=gettext_lazy("Disable"), permissions=["change"])
-    def disable_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
-        ids = list(queryset.values_list("pk", flat=True))
-        self._each(request, ids, lambda pk: services.set_enabled(document_id=pk, enabled=False))
-
-    def _each(self, request: HttpRequest, ids: list[int], change: Any) -> None:
-        done = 0
-        for document_id in ids:
-            try:
-                change(document_id)
-                done += 1
-            except DocumentError as refusal:
-                self.message_user(request, refusal.detail, messages.ERROR)
-        if done:
-            self.message_user(
-                request,
-                ngettext("Done for %(count)d document.", "Done for %(count)d documents.", done) % {"count": done},
-                messages.SUCCESS,
-            )
-
-
-def _person(request: HttpRequest) -> User:
-    """Who is signed in: the admin has let nobody else through."""
-    return cast(User, request.user)
-
-
-def progress() -> dict[str, Any]:
-    """Where the vectors stand: documents by state, and the chunks of those in work."""
-    now = get_worker().progress()
-    waiting = now.waiting + now.indexing
-    return {
-        "total": waiting + now.indexed + now.failed,
-        "indexed": now.indexed,
-        "failed": now.failed,
-        "waiting": waiting,
-        "current": [
-            _("%(path)s: chunk %(done)d of %(total)d")
-            % {"path": one.file_path, "done": one.done, "total": one.total or one.done}
-            for one in now.current
-        ],
-    }
