@@ -9,7 +9,7 @@ XDIST ?= 3
 ROOMY_SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {print "/dev/shm"}')
 export HOST PORT
 
-.PHONY: install install-dev run test check bench e2e services-test bge-m3-test lock schema messages env-example format help
+.PHONY: install install-dev install-production run test check bench e2e services-test bge-m3-test lock schema messages env-example format help
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -26,9 +26,17 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.runtime
 	@$(PIP) --only-binary :all: --require-hashes -r requirements/dev.lock
 	@touch $@
 
+# mysqlclient alone has no wheel and is compiled: default-libmysqlclient-dev, pkg-config, gcc.
+$(VENV)/.production: requirements/production.lock $(VENV)/.runtime
+	@echo "Installing what a production site needs into $(VENV) …"
+	@$(PIP) --only-binary :all: --no-binary mysqlclient --require-hashes -r requirements/production.lock
+	@touch $@
+
 install: $(VENV)/.runtime ## the environment in .venv
 
 install-dev: $(VENV)/.dev ## the environment with the test tools
+
+install-production: $(VENV)/.production ## the environment of a site on MySQL, Redis, Milvus and Celery
 
 run: $(VENV)/.runtime ## serve on http://HOST:PORT (127.0.0.1:8000)
 	@$(BIN)/python manage.py bootstrap
@@ -73,10 +81,11 @@ $(BGE_VENV)/.installed: requirements/bge-m3.txt requirements.txt requirements/de
 bge-m3-test: $(BGE_VENV)/.installed ## BGE-M3 through FlagEmbedding, on a tiny checkpoint that the test makes
 	HF_HUB_OFFLINE=1 $(BGE_VENV)/bin/python -m pytest tests/bge_m3 -rs
 
-lock: ## requirements.lock and requirements/dev.lock anew
+lock: ## requirements.lock, requirements/dev.lock and requirements/production.lock anew
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements.txt -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/dev.txt -o requirements/dev.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/production.txt -c requirements.lock -o requirements/production.lock
 
 schema: $(VENV)/.dev ## docs/openapi.yaml anew
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
