@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import redis
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
 
 from clients.interfaces import ClientError, ClientTimeout, PartHealth
 from clients.masking import mask_credentials
+from clients.redis_connection import open_redis
 
 PREFIX = "kbsite:memory:"
 HINT = "Is Redis running, and does REDIS_URL name it? Without REDIS_URL the memory is kept in the process."
@@ -69,24 +66,7 @@ class RedisSessionMemory:
         self._url = url
         self._prefix = prefix
         self._ttl = max(1, int(ttl * 1000))
-        try:
-            self._redis = redis.Redis.from_url(
-                url,
-                decode_responses=True,
-                encoding_errors="surrogatepass",
-                socket_connect_timeout=timeout,
-                socket_timeout=timeout,
-                health_check_interval=30,
-                # A pooled connection that a restart of Redis cut is replaced once. A time-out is not tried again: the
-                # script may have run, and a second claim of the same part would be refused.
-                retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
-            )
-        except ValueError as error:
-            raise ClientError(
-                f"REDIS_URL is not an address: {mask_credentials(str(error))}",
-                code="memory_unavailable",
-                hint="Set REDIS_URL as in redis://127.0.0.1:6379/0.",
-            ) from error
+        self._redis = open_redis(url, timeout=timeout, decode_responses=True, encoding_errors="surrogatepass")
         self._claim = self._redis.register_script(_CLAIM)
         self._release = self._redis.register_script(_RELEASE)
         self._append = self._redis.register_script(_APPEND)
