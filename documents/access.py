@@ -7,6 +7,7 @@ asks for a sign-in (Django's ``LoginRequiredMiddleware``) unless it opens itself
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -15,6 +16,7 @@ from typing import Any, Literal, cast
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.auth.views import redirect_to_login
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied as PageDenied
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
@@ -193,8 +195,12 @@ def _missing(principal: Principal, scope: str) -> PermissionDenied:
 class PrincipalThrottle(SimpleRateThrottle):
     """So many calls a minute for each caller and each ``throttle_scope`` of a view (``DEFAULT_THROTTLE_RATES``).
 
-    A view may limit it to some methods by ``throttle_methods``.
+    A view may limit it to some methods by ``throttle_methods``. A minute begins with a caller's first call. Calls are
+    counted by one atomic step each: kept as a list that is read and written back, calls at once would not see each
+    other, least of all those of another process.
     """
+
+    since: float
 
     def __init__(self) -> None:
         """The rate is looked up when the scope is known."""
@@ -210,10 +216,21 @@ class PrincipalThrottle(SimpleRateThrottle):
         self.scope = scope
         self.rate = cast("dict[str, str | None]", api_settings.DEFAULT_THROTTLE_RATES)[scope]
         self.num_requests, self.duration = self.parse_rate(self.rate)
-        return super().allow_request(cast(Request, request), cast(Any, None))
+        if self.num_requests is None or self.duration is None:
+            return True
+        key = f"throttle:{scope}:{principal_of(request).id}"
+        self.since = cast(float, cache.get_or_set(f"{key}:since", time.time(), self.duration))
+        # The count outlives its minute, so that it cannot vanish between these two steps.
+        counter = f"{key}:{self.since}"
+        cache.add(counter, 0, 2 * self.duration)
+        try:
+            return cache.incr(counter) <= self.num_requests
+        except ValueError:  # a full cache has let go of it
+            return True
 
-    def get_cache_key(self, request: Request, view: Any) -> str | None:
-        return f"throttle:{self.scope}:{principal_of(request).id}"
+    def wait(self) -> float | None:
+        """Seconds until the next minute begins."""
+        return max(0.0, self.since + (self.duration or 0) - time.time())
 
 
 # ---- Plain Django views ----------------------------------------------------------------------------------------------

@@ -40,6 +40,9 @@ def answer_once(*, key: str | None, principal: str, fingerprint: str, answer: Ca
         detail = _("The first call with this idempotency key is still being answered.")
         raise DocumentError(detail, code="idempotency_key_busy", field=HEADER, status=HTTPStatus.CONFLICT)
     try:
+        kept = cache.get(name)
+        if kept is not None:  # the first call ended between our look and our turn
+            return _replay(kept, fingerprint)
         response = answer()
         cache.set(name, _to_keep(response, fingerprint), KEPT_SECONDS)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -310,7 +311,7 @@ def test_a_refused_call_may_be_sent_again_with_its_key(writer: Any) -> None:
 
 
 def test_an_idempotency_key_in_use_is_a_409(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("documents.idempotency.cache.add", lambda *args: False)
+    monkeypatch.setattr("documents.idempotency.cache", SimpleNamespace(get=cache.get, add=lambda *args: False))
     answer = upload(writer, **{"Idempotency-Key": "k-3"})
     assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_busy")
     assert upload(writer, **{"Idempotency-Key": "with blank"}).json()["code"] == "bad_idempotency_key"
@@ -351,3 +352,18 @@ def test_an_upload_that_somebody_deletes_at_once_is_answered_as_taken(writer: An
         assert answer.status_code == 202, answer.content
         assert answer.json()["file_path"] == "knowledge_base/api/gone.md"
     assert not ApiDocument.objects.exists()
+
+
+def test_a_key_whose_first_call_has_just_ended_is_answered_from_it(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second call looks before the first one's answer is kept, and gets its turn after."""
+    first = upload(writer, **{"Idempotency-Key": "k-4"})
+    looked: list[str] = []
+
+    def too_early(name: str) -> Any:
+        looked.append(name)
+        return None if len(looked) == 1 else cache.get(name)
+
+    stand_in = SimpleNamespace(get=too_early, add=cache.add, set=cache.set, delete=cache.delete)
+    monkeypatch.setattr("documents.idempotency.cache", stand_in)
+    second = upload(writer, **{"Idempotency-Key": "k-4"})
+    assert (second.json()["revision"], second["Idempotent-Replayed"]) == (first.json()["revision"], "true")
