@@ -354,7 +354,7 @@ def test_an_upload_that_somebody_deletes_at_once_is_answered_as_taken(writer: An
     assert not ApiDocument.objects.exists()
 
 
-def test_a_key_whose_first_call_has_just_ended_is_answered_from_it(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_whose_first_call_has_just_ended_gets_its_answer(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second call looks before the first one's answer is kept, and gets its turn after."""
     first = upload(writer, **{"Idempotency-Key": "k-4"})
     looked: list[str] = []
