@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -286,6 +286,8 @@ class SessionMemory(Protocol):
 
 
 Role = Literal["system", "user", "assistant", "tool"]
+AnswerFormat = Literal["json_schema", "json_object", "text"]
+"""How an endpoint is asked for JSON, strictest first: by a schema, by "one object", in the text of the prompt only."""
 
 
 @dataclass(frozen=True)
@@ -306,6 +308,10 @@ class Completion:
     usage: Mapping[str, int] = field(default_factory=dict)
 
 
+class FormatRefused(ClientError):  # noqa: N818 (it is no fault of anybody: the next format is asked for)
+    """The endpoint does not take this ``response_format``; the same question in another one may work."""
+
+
 class LLM(Protocol):
     """A chat model. ``configured`` is false for the stand-in of a site without one."""
 
@@ -313,10 +319,25 @@ class LLM(Protocol):
     configured: bool
 
     def complete(
-        self, messages: Sequence[LLMMessage], *, temperature: float = 0.2, max_tokens: int = 1500
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        temperature: float = 0.2,
+        max_tokens: int = 1500,
+        response_format: Mapping[str, Any] | None = None,
     ) -> Completion:
-        """One answer, not streamed. ``ClientError`` codes: ``llm_not_configured``, ``llm_unreachable``,
-        ``llm_refused_key``, ``llm_rate_limited``, ``llm_error``, ``llm_empty``; time-outs are ``ClientTimeout``."""
+        """One whole answer. ``ClientError`` codes: ``llm_not_configured``, ``llm_unreachable``,
+        ``llm_refused_key``, ``llm_rate_limited``, ``llm_error``, ``llm_empty``; time-outs are ``ClientTimeout``
+        (``llm_timeout``). ``response_format`` as OpenAI has it; ``FormatRefused`` where the endpoint takes none
+        such. For JSON use ``clients.structured.ask_structured``, which copes with that."""
+        ...
+
+    def answer_format(self) -> AnswerFormat:
+        """The strictest format that this endpoint is not known to refuse."""
+        ...
+
+    def remember_format(self, works: AnswerFormat) -> None:
+        """From here on :meth:`answer_format` is ``works``: stricter ones were refused and this one was answered."""
         ...
 
     def health(self) -> PartHealth:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import openai
 
-from clients.interfaces import ClientError, ClientTimeout, Completion, LLMMessage, PartHealth
-from clients.llm_errors import TROUBLED, from_http, from_openai, retry_after
+from clients.interfaces import AnswerFormat, ClientError, Completion, FormatRefused, LLMMessage, PartHealth
+from clients.llm_errors import TROUBLED, format_refused, from_any, not_set_up, refusal_of, retry_after
+from clients.llm_providers import Takes, known_of, learnt, refuses_format, spelled
+from clients.llm_stream import AnswerParts, SaidError
+from clients.llm_wire import CutOffError, LateError, Patience, Progress, UnreadableError, Watch, read_answer
 from clients.masking import mask_credentials
 
 logger = logging.getLogger(__name__)
@@ -20,11 +24,9 @@ for _name in ("httpx2", "httpcore2", "openai"):  # they would write addresses, h
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-CONNECT_TIMEOUT = 5.0
 RETRIES = 2
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 10.0
-LARGEST_ANSWER = 4 * 1024 * 1024
 
 
 class NoLLM:
@@ -34,10 +36,22 @@ class NoLLM:
     configured = False
 
     def complete(
-        self, messages: Sequence[LLMMessage], *, temperature: float = 0.2, max_tokens: int = 1500
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        temperature: float = 0.2,
+        max_tokens: int = 1500,
+        response_format: Mapping[str, Any] | None = None,
     ) -> Completion:
         """Always raises ``ClientError`` (``llm_not_configured``)."""
         raise ClientError("No language model is configured.", code="llm_not_configured", hint=self.health().hint)
+
+    def answer_format(self) -> AnswerFormat:
+        """The plainest: nothing is ever asked."""
+        return "text"
+
+    def remember_format(self, works: AnswerFormat) -> None:
+        """Nothing to remember."""
 
     def health(self) -> PartHealth:
         """Ok: a site without a model is whole, and the hint says how to set one."""
@@ -47,39 +61,74 @@ class NoLLM:
 class OpenAILLM:
     """A model behind an OpenAI-compatible ``/chat/completions``.
 
-    ``base_url`` may be empty (OpenAI's own), ``api_key`` too (a local endpoint). ``timeout`` in seconds bounds one
-    answer with all its retries: connection errors, 429 and 5xx are tried at most twice more, honouring ``Retry-After``.
+    ``base_url`` may be empty (OpenAI's own), ``api_key`` too (a local endpoint). Answers are streamed inside where the
+    endpoint does that, so that silence is noticed: ``connect_timeout``, ``first_byte_timeout`` and ``idle_timeout``,
+    all in seconds; ``timeout`` bounds one answer with all its retries. Connection errors, 429 and 5xx are tried at most
+    twice more, honouring ``Retry-After``, and only while no byte of an answer has come. What the endpoint refuses
+    (``clients.llm_providers``) is remembered as long as the instance lives. Proxies and certificates come from the
+    usual variables (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``, …), which are read at the first request.
     """
 
     configured = True
 
-    def __init__(self, model: str, base_url: str = "", api_key: str = "", *, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        model: str,
+        base_url: str = "",
+        api_key: str = "",
+        *,
+        timeout: float = 240.0,
+        connect_timeout: float = 5.0,
+        first_byte_timeout: float = 30.0,
+        idle_timeout: float = 20.0,
+    ) -> None:
         self.model = model
         self._address = base_url or DEFAULT_BASE_URL
         self._secret = api_key
-        self._timeout = timeout
+        self._patience = Patience(connect_timeout, first_byte_timeout, idle_timeout, timeout)
+        self._takes = known_of(self._address, model)
         self._client: openai.OpenAI | None = None
-        self._refused_settings: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
         self._trouble: ClientError | None = None
 
     def complete(
-        self, messages: Sequence[LLMMessage], *, temperature: float = 0.2, max_tokens: int = 1500
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        temperature: float = 0.2,
+        max_tokens: int = 1500,
+        response_format: Mapping[str, Any] | None = None,
     ) -> Completion:
-        """One answer, not streamed; codes as in ``clients.interfaces.LLM``."""
-        deadline = time.monotonic() + self._timeout
-        body = {
-            "model": self.model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-        }
+        """One whole answer; codes as in ``clients.interfaces.LLM``."""
+
+        def sent_to(takes: Takes) -> dict[str, Any]:
+            return spelled(
+                takes,
+                model=self.model,
+                messages=messages,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                response_format=response_format,
+            )
+
         try:
-            completion = self._with_retries(body, deadline)
+            completion = self._with_retries(sent_to, time.monotonic() + self._patience.total)
+        except FormatRefused:  # says nothing about how the endpoint is
+            raise
         except ClientError as error:
             self._trouble = error if error.code in TROUBLED else None
             raise
         self._trouble = None
         return completion
+
+    def answer_format(self) -> AnswerFormat:
+        """The strictest format that this endpoint is not known to refuse."""
+        return self._takes.answer_format
+
+    def remember_format(self, works: AnswerFormat) -> None:
+        """Ask in this format from here on."""
+        with self._lock:
+            self._takes = replace(self._takes, answer_format=works)
 
     def health(self) -> PartHealth:
         """How the last answer went: ok, or degraded with its reason. Does not call the model."""
@@ -90,34 +139,52 @@ class OpenAILLM:
 
     def close(self) -> None:
         """Let go of the connections."""
-        client, self._client = self._client, None
+        with self._lock:
+            client, self._client = self._client, None
         if client is not None:
             client.close()
 
-    def _with_retries(self, body: Mapping[str, Any], deadline: float) -> Completion:
+    def _with_retries(self, sent_to: Callable[[Takes], dict[str, Any]], deadline: float) -> Completion:
         wait, tries = FIRST_WAIT, 0
         while True:
+            takes, progress = self._takes, Progress()
+            sent = sent_to(takes)
             try:
-                return self._once(body, deadline)
-            except openai.BadRequestError as error:
-                if not self._learns_from(error):
-                    raise self._told(error) from error
-            except (openai.OpenAIError, httpx2.HTTPError) as error:
-                told, tries = self._told(error), tries + 1
+                return self._once(sent, deadline, progress)
+            except (openai.OpenAIError, httpx2.HTTPError, SaidError, *_BROKEN) as error:
+                if self._learns_from(error, takes, sent):
+                    continue
+                told, tries = self._told(error, sent), tries + 1
                 wait = max(wait, retry_after(error))
                 out_of_time = time.monotonic() + wait >= deadline
-                if not told.retryable or tries > RETRIES or wait > LONGEST_WAIT or out_of_time or _timed_out(error):
+                in_vain = not told.retryable or progress.begun or _timed_out(error)
+                if in_vain or tries > RETRIES or wait > LONGEST_WAIT or out_of_time:
                     raise told from error
                 logger.info("language model: %s; trying again in %.1f s", told, wait)
                 time.sleep(wait)
                 wait *= 2
 
-    def _once(self, body: Mapping[str, Any], deadline: float) -> Completion:
-        remaining = max(0.1, deadline - time.monotonic())
-        timeout = openai.Timeout(remaining, connect=min(CONNECT_TIMEOUT, remaining))
+    def _once(self, sent: dict[str, Any], deadline: float, progress: Progress) -> Completion:
+        began = time.monotonic()
+        remaining = max(0.1, deadline - began)
+        # Without a stream the first byte comes when all is written.
+        first_byte = min(self._patience.first_byte, remaining) if "stream" in sent else remaining
+        timeout = openai.Timeout(first_byte, connect=min(self._patience.connect, remaining))
         create: Any = self._connected().chat.completions.with_streaming_response.create
-        with create(**self._spelled(body), timeout=timeout) as response:
-            return self._read(_body_of(response, deadline))
+        with create(**sent, timeout=timeout) as response:
+            raw: httpx2.Response = response.http_response
+            with Watch(raw, self._patience, first_by=began + first_byte, deadline=deadline) as watch:
+                parts, streamed = read_answer(raw, watch, progress)
+        completion = _completion(parts, self.model)
+        if "stream" in sent and not streamed:
+            self._does_not_stream()
+        return completion
+
+    def _does_not_stream(self) -> None:
+        """Asked to stream it gave one body: waiting for its first byte is waiting for the whole answer."""
+        with self._lock:
+            if self._takes.streaming == "taken":
+                self._takes = replace(self._takes, streaming="refused")
 
     def _connected(self) -> openai.OpenAI:
         if not self._address.startswith(("http://", "https://")):
@@ -126,103 +193,64 @@ class OpenAILLM:
                 code="llm_unreachable",
                 hint="It begins with http:// or https:// and mostly ends in /v1.",
             )
-        if self._client is None:
-            self._client = openai.OpenAI(
-                base_url=self._address,
-                api_key=self._secret or "not-needed",
-                max_retries=0,  # ours are bounded in time
-                http_client=openai.DefaultHttpxClient(follow_redirects=False),  # a redirect would carry the key away
-            )
-        return self._client
+        with self._lock:
+            if self._client is None:
+                self._client = openai.OpenAI(
+                    base_url=self._address,
+                    api_key=self._secret or "not-needed",
+                    max_retries=0,  # ours are bounded in time
+                    http_client=_http_client(self._secret),
+                )
+            return self._client
 
-    def _spelled(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The request as this endpoint takes it: newer models want another name for the limit, and no temperature."""
-        sent = {name: value for name, value in body.items() if name not in self._refused_settings}
-        if "max_tokens" in self._refused_settings:
-            sent["max_completion_tokens"] = body["max_tokens"]
-        return sent
-
-    def _learns_from(self, error: openai.BadRequestError) -> bool:
-        """Whether the endpoint refused a setting that can be sent otherwise; remembered for the next requests."""
-        if error.param not in {"max_tokens", "temperature"} or error.param in self._refused_settings:
+    def _learns_from(self, error: Exception, takes: Takes, sent: Mapping[str, Any]) -> bool:
+        """Whether the endpoint can be asked otherwise, which is remembered for the next requests."""
+        refusal = refusal_of(error)
+        lesson = learnt(takes, refusal, sent) if refusal is not None else None
+        if lesson is None:
             return False
-        self._refused_settings |= {error.param}
+        with self._lock:
+            if self._takes is takes:  # else another thread has learnt in the meantime, and its lesson is tried
+                logger.info("language model: asked otherwise from here on: %s", lesson)
+                self._takes = lesson
         return True
 
-    def _told(self, error: Exception) -> ClientError:
-        if isinstance(error, openai.OpenAIError):
-            return from_openai(error, address=self._address, secret=self._secret)
-        return from_http(error, address=self._address, secret=self._secret)
+    def _told(self, error: Exception, sent: Mapping[str, Any]) -> ClientError:
+        told = from_any(error, address=self._address, secret=self._secret)
+        refusal = refusal_of(error)
+        return format_refused(told) if refusal is not None and refuses_format(refusal, sent) else told
 
-    def _read(self, raw: bytes) -> Completion:
-        """The completion in an endpoint's JSON; what it lacks is taken as empty (providers differ)."""
-        try:
-            answer = json.loads(raw)
-        except ValueError as error:
-            raise _unreadable("it is not JSON") from error
-        if not isinstance(answer, dict):
-            raise _unreadable("it is not a JSON object")
-        choices = answer.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
-            raise ClientError("The language model's answer has no choices.", code="llm_empty", retryable=True)
-        text = _text_of(message.get("content"))
-        reason = str(choice.get("finish_reason") or "")
-        if not text.strip():
-            raise _nothing_said(message.get("refusal"), reason)
-        return Completion(
-            text=text, model=str(answer.get("model") or self.model), finish_reason=reason, usage=_usage_of(answer)
-        )
+
+_BROKEN = (LateError, CutOffError, UnreadableError)
+
+
+def _http_client(secret: str) -> httpx2.Client:
+    try:
+        # A redirect would carry the key away. Proxies and certificates are taken from the environment (trust_env).
+        return openai.DefaultHttpxClient(follow_redirects=False, trust_env=True)
+    except (OSError, ValueError, ImportError, httpx2.InvalidURL) as error:
+        raise not_set_up(error, secret) from error
 
 
 def _timed_out(error: Exception) -> bool:
     """Whether the model was reached and let us wait: asking it again would only wait again."""
     if isinstance(error, openai.APITimeoutError):
         return not isinstance(error.__cause__, httpx2.ConnectTimeout)
-    return isinstance(error, httpx2.TimeoutException)
+    return isinstance(error, httpx2.TimeoutException | LateError)
 
 
-def _body_of(response: Any, deadline: float) -> bytes:
-    """The whole body, bounded in size and time: a read time-out alone never ends for a body that comes in drips."""
-    body = bytearray()
-    for piece in response.iter_bytes():
-        body += piece
-        if len(body) > LARGEST_ANSWER:
-            raise _unreadable(f"it is larger than {LARGEST_ANSWER} bytes")
-        if time.monotonic() > deadline:
-            raise ClientTimeout("The language model did not finish its answer in time.", code="llm_timeout")
-    return bytes(body)
+def _completion(parts: AnswerParts, model: str) -> Completion:
+    if not parts.has_choices:
+        raise ClientError("The language model's answer has no choices.", code="llm_empty", retryable=True)
+    text = parts.text
+    if not text.strip():
+        raise _nothing_said(parts.refusal, parts.finish_reason)
+    return Completion(text=text, model=parts.model or model, finish_reason=parts.finish_reason, usage=dict(parts.usage))
 
 
-def _text_of(content: object) -> str:
-    """A message's text: a string, or a list of text parts. Reasoning is in other fields, which are left alone."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return ""
-
-
-def _usage_of(answer: Mapping[str, Any]) -> dict[str, int]:
-    usage = answer.get("usage")
-    if not isinstance(usage, dict):
-        return {}
-    found = {"prompt": usage.get("prompt_tokens"), "completion": usage.get("completion_tokens")}
-    return {name: value for name, value in found.items() if isinstance(value, int) and not isinstance(value, bool)}
-
-
-def _nothing_said(refusal: object, reason: str) -> ClientError:
-    if isinstance(refusal, str) and refusal.strip():
-        return ClientError(f"The language model refused to answer: {refusal.strip()[:300]}", code="llm_empty")
+def _nothing_said(refusal: str, reason: str) -> ClientError:
+    if refusal.strip():
+        said = " ".join(refusal.split())[:300]
+        return ClientError(f"The language model refused to answer: {said}", code="llm_empty")
     hint = "Its limit of tokens was used up before it wrote an answer." if reason == "length" else ""
     return ClientError("The language model's answer is empty.", code="llm_empty", retryable=True, hint=hint)
-
-
-def _unreadable(why: str) -> ClientError:
-    return ClientError(
-        f"The language model's answer cannot be read: {why}.",
-        code="llm_error",
-        retryable=True,
-        hint="Does OPENAI_BASE_URL name an OpenAI-compatible endpoint (mostly ending in /v1)?",
-    )

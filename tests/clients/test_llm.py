@@ -10,6 +10,7 @@ import time
 import pytest
 
 from clients import llm as llm_module
+from clients import llm_wire
 from clients.interfaces import ClientError, ClientTimeout, LLMMessage
 from clients.llm import NoLLM, OpenAILLM
 from tests.clients.llm_server import LLMServer, Reply, Request, completion, llm_server
@@ -52,7 +53,7 @@ def test_an_answer_comes_back_with_its_usage(llm_server: LLMServer, llm: OpenAIL
         {"role": "user", "content": "支付网关超时怎么办？"},
     ]
     assert (sent.body["model"], sent.body["temperature"], sent.body["max_tokens"]) == ("test-model", 0.0, 77)
-    assert sent.body.get("stream") in (None, False)
+    assert (sent.body["stream"], sent.body["stream_options"]) == (True, {"include_usage": True})
     assert llm.configured
     assert llm.health().status == "ok"
 
@@ -178,9 +179,9 @@ def test_an_answer_that_is_no_json_object_is_told(llm_server: LLMServer, llm: Op
 def test_an_answer_without_end_is_not_read_on(
     llm_server: LLMServer, llm: OpenAILLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llm_module, "LARGEST_ANSWER", 1_000)
-    llm_server.say("x" * 2_000)
-    assert failure(llm).code == "llm_error"
+    monkeypatch.setattr(llm_wire, "LARGEST_ANSWER", 1_000)
+    llm_server.reply(Reply(json.dumps(completion("x" * 2_000)).encode()))
+    assert "larger than 1000 bytes" in str(failure(llm))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,6 @@ def test_an_answer_without_end_is_not_read_on(
         {"choices": None},
         {"choices": [{}]},
         {"choices": [{"message": None}]},
-        {"error": {"message": "said with a 200"}},
         completion(None),
         completion(""),
         completion(" \n"),
@@ -214,12 +214,23 @@ def test_a_refusal_says_what_the_model_said(llm_server: LLMServer, llm: OpenAILL
 
 def test_a_cut_connection_is_tried_again_and_then_told(llm_server: LLMServer, llm: OpenAILLM) -> None:
     whole = json.dumps(completion("Whole.")).encode()
-    llm_server.reply(Reply(whole, cut=20), Reply(whole, cut=0))
+    llm_server.reply(Reply(whole, cut=0), Reply(whole, cut=0))
     llm_server.say("Whole.")
     assert llm.complete(QUESTION).text == "Whole."
-    llm_server.reply(Reply(whole, cut=20))
+    llm_server.reply(Reply(whole, cut=0))
     error = failure(llm)
     assert (error.code, error.retryable) == ("llm_unreachable", True)
+    assert len(llm_server.requests) == 6
+
+
+def test_an_answer_that_is_cut_after_its_first_byte_is_not_asked_for_again(
+    llm_server: LLMServer, llm: OpenAILLM
+) -> None:
+    llm_server.reply(Reply(json.dumps(completion("Whole.")).encode(), cut=20))
+    error = failure(llm)
+    assert (error.code, error.retryable) == ("llm_error", True)
+    assert "cut off" in str(error)
+    assert len(llm_server.requests) == 1
 
 
 def test_nobody_at_the_address_is_said_without_the_password() -> None:
