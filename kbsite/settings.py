@@ -201,6 +201,7 @@ CELERY_BEAT_SCHEDULE = {
     "folder": {"task": "documents.scan", "schedule": 300.0},
     "history": {"task": "documents.prune_history", "schedule": 3600.0},
 }
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")  # when what ran last, for the next start
 EMBEDDED_WORKER = not CELERY_BROKER_URL
 
 # ---- Knowledge base --------------------------------------------------------------------------------------------------
