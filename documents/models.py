@@ -191,6 +191,8 @@ class KnowledgeDomain(models.Model):
     computed_seq = models.BigIntegerField(default=0)
     # When it was last touched: many changes at once are waited out, then computed once.
     changed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # When the first change came that is not computed yet: a steady stream of changes is not waited out for ever.
+    dirty_since = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -262,6 +264,8 @@ class DomainAggregation(LlmJob):
     )
     # The ``dirty_seq`` that the model's text stands for: it is written only where nothing newer happened.
     seen_seq = models.BigIntegerField(default=0)
+    # SHA-256 of what the model was told when it wrote the present text: the same again asks nothing.
+    input_hash = models.CharField(max_length=64, blank=True, default="")
 
     class Meta:
         db_table = "domain_aggregation"
