@@ -5,15 +5,27 @@ from __future__ import annotations
 from celery import shared_task
 
 from documents.history import prune
+from documents.jobs import due_documents
 from documents.scan import scan
-from documents.wakeup import RUN_DUE_JOBS
+from documents.wakeup import RUN_DUE_JOBS, wake_worker
 from documents.worker import run_due_jobs
+
+TURN_SECONDS = 20.0
+"""A task that has worked so long hands over to the next message: a worker that is told to stop waits for its tasks."""
 
 
 @shared_task(name=RUN_DUE_JOBS, ignore_result=True)  # type: ignore[untyped-decorator]  # celery has no types
 def run_due() -> int:
-    """Everything that is due: deletions, domains, vectors, what a crash left. Sent at each change, and every minute."""
-    return run_due_jobs()
+    """Everything that is due: deletions, domains, vectors, what a crash left. Sent at each change, and every minute.
+
+    Many changes at once (a scan) send one message; where several documents wait, the next process is woken too.
+    """
+    if len(due_documents(limit=2)) > 1:
+        wake_worker()
+    tried = run_due_jobs(seconds=TURN_SECONDS)
+    if due_documents(limit=1):
+        wake_worker()
+    return tried
 
 
 @shared_task(name="documents.prune_history", ignore_result=True)  # type: ignore[untyped-decorator]

@@ -7,12 +7,14 @@ claims what is due. Lanes mostly wait for the embedding processes; vectors have 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
 from django.db.models import Count
 
@@ -224,8 +226,10 @@ class Housekeeping:
         return bool(reset or deleted or counted or flushed)
 
     def _release_leases(self) -> None:
-        released = release_dead_leases()
         self._released = True
+        if not settings.EMBEDDED:  # only who holds the data folder has no siblings; other leases run out by themselves
+            return
+        released = release_dead_leases()
         if released:
             log.info("%s documents were being indexed when the last process ended; they begin again", released)
             wake_worker()
@@ -289,15 +293,22 @@ def progress_of(current: tuple[DocumentProgress, ...] = ()) -> Progress:
 
 
 def run_due_jobs(
-    *, on_document: Callable[[Claim], None] | None = None, embedder: IndexingEmbedder | None = None
+    *,
+    on_document: Callable[[Claim], None] | None = None,
+    embedder: IndexingEmbedder | None = None,
+    seconds: float = math.inf,
 ) -> int:
-    """Do everything that is due, in this thread; how many documents were tried. For commands, tasks and tests."""
+    """Do everything that is due, in this thread; how many documents were tried. For commands, tasks and tests.
+
+    After ``seconds`` no further document is begun.
+    """
+    until = time.monotonic() + seconds
     tool = embedder or make_indexing_embedder(get_embedder(), 0)
     reset_if_requested()
     sweep()
     finish_deletions()
     tried = 0
-    while (job := claim_next()) is not None:
+    while time.monotonic() < until and (job := claim_next()) is not None:
         if on_document is not None:
             on_document(job)
         index_claimed(job, tool)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.utils import timezone
 
 from clients.interfaces import ClientError
 from clients.registry import get_embedder, get_vector_store
@@ -21,8 +23,8 @@ from documents.jobs import claim_next
 from documents.models import ApiDocument, KnowledgeDomain
 from documents.rebuild import replace_lost_vectors
 from documents.services import delete_document, wait_until_indexed
-from documents.wakeup import wake_worker
-from documents.worker import EmbeddedWorker, progress_of, run_due_jobs
+from documents.wakeup import hints, wake_worker
+from documents.worker import EmbeddedWorker, Housekeeping, progress_of, run_due_jobs
 from tests.documents.library import indexed, text, upload, vectors
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -213,7 +215,7 @@ def test_a_store_that_is_down_at_the_start_is_said(
 
 
 def test_without_a_broker_no_celery_call_is_made(monkeypatch: Any) -> None:
-    monkeypatch.setattr("documents.wakeup._sender", None)
+    monkeypatch.setattr("documents.wakeup.hints", None)
     wake_worker()
 
 
@@ -230,6 +232,7 @@ def test_a_broker_that_is_down_leaves_the_row(
     monkeypatch.setattr("documents.wakeup.Celery.send_task", refuse)
     document = upload(text()).document
     assert document.status == "PENDING"
+    assert hints.flush(10)
     assert [args[-1] for args in sent] == ["documents.run_due_jobs"]
     assert "no broker" in caplog.text
     run_due_jobs()
@@ -317,3 +320,18 @@ def test_a_collection_of_an_older_version_is_made_anew_unasked_and_another_embed
     else:
         assert not emptied.wait(0.5)
         assert read("reset_requested") == 0
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_only_a_process_without_siblings_takes_over_leases_at_its_start(
+    alone: bool, knowledge_base: Path, settings: Any
+) -> None:
+    settings.EMBEDDED = alone
+    document = upload(text()).document
+    another = timezone.now() + timedelta(seconds=100)
+    ApiDocument.objects.update(status="INDEXING", lease_owner="1-another", lease_expires_at=another, attempts=1)
+    Housekeeping().round()
+    claimed = claim_next()
+    assert (claimed is not None) is alone
+    document.refresh_from_db()
+    assert (document.lease_owner == "1-another") is not alone
