@@ -194,12 +194,21 @@ CELERY_TASK_ROUTES = {"documents.run_llm_jobs": {"queue": LLM_QUEUE}}
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True
-# A message is only a wake-up: what one lost is taken by the sweep.
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True  # a worker that is up before its broker waits for it
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # tasks are long: a message waits where a process is free
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False  # LOGGING below is the workers' too
+if CELERY_BROKER_URL.startswith("redis"):
+    # Without, a send over a connection that died unnoticed would wait for ever.
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 5.0, "socket_timeout": 10.0}
+# A message is only a wake-up: what one lost is taken by the sweep, and an old one is worth nothing.
 CELERY_BEAT_SCHEDULE = {
-    "due jobs": {"task": "documents.run_due_jobs", "schedule": 60.0},
-    "language model": {"task": "documents.run_llm_jobs", "schedule": 60.0},
-    "folder": {"task": "documents.scan", "schedule": 300.0},
-    "history": {"task": "documents.prune_history", "schedule": 3600.0},
+    name: {"task": f"documents.{task}", "schedule": every, "options": {"expires": every}}
+    for name, task, every in (
+        ("due jobs", "run_due_jobs", 60.0),
+        ("language model", "run_llm_jobs", 60.0),
+        ("folder", "scan", 300.0),
+        ("history", "prune_history", 3600.0),
+    )
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")  # when what ran last, for the next start
 EMBEDDED_WORKER = not CELERY_BROKER_URL
