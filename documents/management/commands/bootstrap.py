@@ -33,8 +33,9 @@ class Command(BaseCommand):
                 f"Loaded the sample knowledge base: {copied} documents into {settings.KNOWLEDGE_BASE_PATH}"
             )
         self._first_administrator()
-        address = f"http://{settings.HOST}:{settings.PORT}/"
-        self.stdout.write(f"kbsite serves on {address} (Ctrl+C stops it)")
+        if settings.EMBEDDED:  # `make run` serves next; where the parts are services this is a step of its own
+            address = f"http://{settings.HOST}:{settings.PORT}/"
+            self.stdout.write(f"kbsite serves on {address} (Ctrl+C stops it)")
 
     def _first_administrator(self) -> None:
         people = get_user_model()._default_manager
