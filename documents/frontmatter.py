@@ -25,12 +25,15 @@ __all__ = [
     "Frontmatter",
     "FrontmatterMalformed",
     "ParsedDocument",
+    "covers_from",
     "has_frontmatter",
     "keywords_from",
     "parse",
     "parse_document",
     "rewrite",
+    "text_from",
     "title_of",
+    "when_to_retrieve_from",
 ]
 
 log = logging.getLogger(__name__)
@@ -137,6 +140,23 @@ def keywords_from(metadata: Mapping[str, Any] | None, fields: Iterable[str]) -> 
     return tuple(found.values())
 
 
+def covers_from(metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The author's scenarios: a list of short texts; a string is split at semicolons and newlines."""
+    value = field_value(metadata or {}, "covers")
+    cleaned = (clean_line(item) for item in _items(value, _SCENARIO_SEPARATORS))  # a scenario may hold a comma
+    return tuple(dict.fromkeys(item for item in cleaned if item))
+
+
+def when_to_retrieve_from(metadata: Mapping[str, Any] | None) -> str:
+    """The author's own sentence in one line, "" where there is none."""
+    return clean_line("; ".join(_items(field_value(metadata or {}, "when_to_retrieve"), None)))
+
+
+def text_from(metadata: Mapping[str, Any] | None, name: str) -> str:
+    """A field that is one text (or a number) as text, "" where it is missing or is none."""
+    return _text(field_value(metadata or {}, name)).strip()
+
+
 def title_of(parsed: ParsedDocument, file_name: str) -> str:
     """The title to show: the frontmatter's, else the first heading, else the file name without ``.md``."""
     title = parsed.frontmatter.title if parsed.frontmatter else ""
@@ -166,17 +186,11 @@ def _frontmatter(fields: dict[str, Any]) -> Frontmatter:
     return Frontmatter(
         title=clean_line(_text(field_value(fields, "title")))[:MAX_TITLE_LENGTH],
         keywords=keywords_from(fields, ("keywords",)),
-        summary=_text(field_value(fields, "summary")).strip(),
-        covers=_scenarios(field_value(fields, "covers")),
-        when_to_retrieve=clean_line("; ".join(_items(field_value(fields, "when_to_retrieve"), None))),
+        summary=text_from(fields, "summary"),
+        covers=covers_from(fields),
+        when_to_retrieve=when_to_retrieve_from(fields),
         fields=fields,
     )
-
-
-def _scenarios(value: Any) -> tuple[str, ...]:
-    """A list of short texts; a string is split at semicolons and newlines (a scenario may hold a comma)."""
-    cleaned = (clean_line(item) for item in _items(value, _SCENARIO_SEPARATORS))
-    return tuple(dict.fromkeys(item for item in cleaned if item))
 
 
 def _items(value: Any, separators: re.Pattern[str] | None) -> list[str]:

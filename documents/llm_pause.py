@@ -1,0 +1,59 @@
+"""A rest for the lanes of this process while the model's endpoint is in trouble, so that documents don't fail by turns.
+
+5 seconds, doubled to 5 minutes with each trouble that follows a rest; a success, or a person's retry, ends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from clients.interfaces import ClientError
+from clients.llm_errors import TROUBLED
+
+log = logging.getLogger("documents.llm_lane")
+FIRST_SECONDS = 5.0
+LONGEST_SECONDS = 300.0
+
+
+class Pause:
+    """When the lanes may ask again, and why they rest. Safe in threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seconds = 0.0
+        self._until = 0.0
+        self._reason = ""
+
+    def note(self, fault: Exception) -> None:
+        """Begin a rest where ``fault`` is the endpoint's; lanes that fail during one rest do not make it longer."""
+        if not isinstance(fault, ClientError) or fault.code not in TROUBLED:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._reason = f"{fault} {fault.hint}".strip()
+            if now < self._until:
+                return
+            self._seconds = min(max(2 * self._seconds, FIRST_SECONDS), LONGEST_SECONDS)
+            self._until = now + self._seconds
+        # Degradation point: documents are found and answer; what the model should write of them waits.
+        log.warning("the language model is in trouble; nothing is asked for %.0f s: %s", self._seconds, fault)
+
+    def end(self) -> None:
+        """The endpoint answers, or a person wants it tried at once."""
+        with self._lock:
+            self._seconds = self._until = 0.0
+            self._reason = ""
+
+    def resting(self) -> bool:
+        """Whether nothing is to be asked now."""
+        return time.monotonic() < self._until
+
+    @property
+    def reason(self) -> str:
+        """Why the last request failed, "" since one succeeded."""
+        return self._reason
+
+
+pause = Pause()
