@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -24,6 +24,7 @@ LARGEST_STREAM = 64 * 1024 * 1024
 LAST_WORDS = 0.5
 """Seconds in which a connection has to end after the last event, to be used again."""
 
+_Raw = TypeVar("_Raw", bytes, bytearray)
 _EVENT = re.compile(rb"(?:data|event|id|retry)?:")
 _BROKEN_OFF = frozenset({"error", "insufficient_system_resource"})
 
@@ -192,16 +193,19 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         if b"\n" in piece:
             *whole, last = bytes(rest).split(b"\n")
             rest = bytearray(last)
-            yield from (line.rstrip(b"\r") for line in whole)
-        if len(rest) > LARGEST_ANSWER:
-            raise UnreadableError(f"it is larger than {LARGEST_ANSWER} bytes")
+            yield from (_bounded(line).rstrip(b"\r") for line in whole)
+        _bounded(rest)
     yield bytes(rest)
 
 
-def _read_body(body: bytes, parts: AnswerParts) -> None:
-    if len(body) > LARGEST_ANSWER:
+def _bounded(raw: _Raw) -> _Raw:
+    if len(raw) > LARGEST_ANSWER:
         raise UnreadableError(f"it is larger than {LARGEST_ANSWER} bytes")
-    parts.feed(_object(body.removeprefix(b"\xef\xbb\xbf"), "it"))
+    return raw
+
+
+def _read_body(body: bytes, parts: AnswerParts) -> None:
+    parts.feed(_object(_bounded(body).removeprefix(b"\xef\xbb\xbf"), "it"))
 
 
 def _read_events(lines: Iterable[bytes], parts: AnswerParts, progress: Progress) -> bool:
