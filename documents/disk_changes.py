@@ -18,6 +18,7 @@ from documents import storage
 from documents.counters import bump
 from documents.domains import mark_dirty
 from documents.errors import DocumentError
+from documents.generated import settle
 from documents.models import ApiDocument
 from documents.publishing import FILE_MISSING, locked
 from documents.reading import Reading, read_document_bytes
@@ -139,6 +140,7 @@ def _take_edit(document: ApiDocument, path: Path, digest: str) -> None:
     else:
         document.title, document.metadata = reading.title, reading.metadata
         document.frontmatter_problem = reading.problem
+        document.generated = settle(document.generated, reading.metadata, malformed=reading.malformed)
     _save_visible(document)
 
 

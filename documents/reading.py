@@ -29,6 +29,11 @@ class Reading:
     problem: str
     body: str
 
+    @property
+    def malformed(self) -> bool:
+        """A header is there and cannot be read (another problem is only a remark)."""
+        return self.metadata is None and bool(self.problem)
+
 
 def read_document_bytes(data: bytes, *, file_path: str) -> Reading:
     """Read a file. Raises :class:`DocumentError` with ``unreadable_text`` or ``empty_file``."""

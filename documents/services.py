@@ -18,6 +18,7 @@ from documents.deletion import delete_document
 from documents.domains import mark_dirty
 from documents.errors import DocumentError
 from documents.frontmatter import keywords_from
+from documents.generated import settle
 from documents.models import ApiDocument
 from documents.publishing import locked
 from documents.reading import read_document_bytes
@@ -91,9 +92,10 @@ def _read_again(document: ApiDocument) -> None:
         if row is None or row.revision != document.revision or row.status == ApiDocument.Status.DELETING:
             return
         row.title, row.metadata, row.frontmatter_problem = reading.title, reading.metadata, reading.problem
+        row.generated = settle(row.generated, reading.metadata, malformed=reading.malformed)
         mark_dirty(row.category)
         row.seq = bump()
-        row.save(update_fields=["title", "metadata", "frontmatter_problem", "seq"])
+        row.save(update_fields=["title", "metadata", "frontmatter_problem", "generated", "seq"])
 
 
 def read_content(*, document_id: int) -> bytes:

@@ -21,7 +21,8 @@ from documents.counters import bump
 from documents.domains import known_spelling, mark_dirty
 from documents.errors import DocumentError
 from documents.frontmatter import FrontmatterMalformed, rewrite
-from documents.models import ApiDocument
+from documents.generated import settle
+from documents.models import ApiDocument, DocumentEnrichment
 from documents.names import check_category, check_file_name, document_path, path_key
 from documents.publishing import Before, publish, remember, withdraw
 from documents.reading import Reading, read_document_bytes
@@ -287,12 +288,14 @@ def _forget_deleted_content(document: ApiDocument) -> None:
     """An upload onto a row that is being deleted is a new document: nothing of the deleted one answers again."""
     document.indexed_revision, document.indexed_hash, document.chunk_count = 0, "", 0
     document.indexed_at, document.enabled, document.generated = None, True, {}
+    DocumentEnrichment.objects.filter(pk=document.pk).delete()
     remove_chunks([document.pk])
 
 
 def _take_content(document: ApiDocument, file: _File) -> None:
     document.title, document.metadata = file.reading.title, file.reading.metadata
     document.frontmatter_problem = file.reading.problem
+    document.generated = settle(document.generated, document.metadata, malformed=file.reading.malformed)
     document.content_hash, document.size = file.digest, len(file.data)
     document.status, document.status_reason, document.error_code = ApiDocument.Status.PENDING, "", ""
     document.revision += 1
