@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
@@ -44,6 +45,10 @@ class Lease:
     asked: int
 
 
+_in_hand: set[Lease] = set()
+"""The leases that this process took and has not ended."""
+
+
 def due_now(now: datetime) -> Q:
     """The rows whose turn it is: waiting, failed with a next try that has come, or left by a process that died."""
     # A time further ahead than was ever given comes from a clock that has jumped since; it holds nothing up.
@@ -52,8 +57,23 @@ def due_now(now: datetime) -> Q:
     expired = Q(lease_expires_at=None) | Q(lease_expires_at__lt=now)
     expired |= Q(lease_expires_at__gt=now + timedelta(seconds=2 * LEASE_SECONDS))
     state = LlmJob.State
-    asked = Q(state=state.DONE) & ~Q(asked=F("answered"))
-    return Q(state=state.WAITING) | asked | (Q(state=state.FAILED) & retry) | (Q(state=state.RUNNING) & expired)
+    return Q(state=state.WAITING) | (Q(state=state.FAILED) & retry) | (Q(state=state.RUNNING) & expired)
+
+
+def due_rows(table: type[LlmJob], limit: int, among: Q | None = None) -> list[int]:
+    """Keys of rows that are due and meet ``among``: fresh ones first, then what failed before, then what was left.
+
+    Three queries that an index answers each, not one that looks at every row: lanes ask it each second.
+    """
+    now = timezone.now()
+    found: list[int] = []
+    for state in (LlmJob.State.WAITING, LlmJob.State.FAILED, LlmJob.State.RUNNING):
+        rows = _rows(table).filter(due_now(now), state=state)
+        rows = rows.filter(among) if among is not None else rows
+        found += rows.order_by("pk").values_list("pk", flat=True)[: limit - len(found)]
+        if len(found) >= limit:
+            break
+    return found
 
 
 @repeated_on_deadlock
@@ -74,7 +94,9 @@ def claim(table: type[LlmJob], pk: int) -> Lease | None:
             lease_expires_at=now + timedelta(seconds=LEASE_SECONDS),
             attempts=row.attempts + 1,
         )
-    return Lease(table, pk, owner, row.attempts + 1, row.asked)
+    lease = Lease(table, pk, owner, row.attempts + 1, row.asked)
+    _in_hand.add(lease)
+    return lease
 
 
 def running(now: datetime) -> int:
@@ -96,19 +118,33 @@ def renew(lease: Lease) -> bool:
 def finish(lease: Lease, **values: Any) -> bool:
     """DONE, with further columns; False where the lease was lost. Inside the transaction of what the job wrote.
 
-    ``made_at`` and ``model`` are the caller's to set: a look that asked no model leaves them.
+    ``made_at`` and ``model`` are the caller's to set: a look that asked no model leaves them. Where a person asked
+    again meanwhile, the row is due once more.
     """
     columns = {"state": LlmJob.State.DONE, "reason": "", "error_code": "", "attempts": 0, "answered": lease.asked}
-    return bool(held(lease).update(**_ended(), **{**columns, **values}))
+    return _end(lease, {**columns, **values})
 
 
 def give_back(lease: Lease) -> None:
     """Stop without a result: the next worker begins at once."""
+    _in_hand.discard(lease)
     held(lease).update(**_ended(), state=LlmJob.State.WAITING, attempts=max(lease.attempts - 1, 0))
 
 
-def fail(lease: Lease, fault: Exception) -> bool:
-    """FAILED with the reason in words; tried again later where that may help. False where the lease was lost.
+def give_back_all() -> int:
+    """At the stop of a process' lanes: what they have in hand is anybody's, and what they still write counts nothing.
+
+    How many jobs that were.
+    """
+    leases = list(_in_hand)
+    for lease in leases:
+        give_back(lease)
+    return len(leases)
+
+
+def fail(lease: Lease, fault: Exception, **values: Any) -> bool:
+    """FAILED with the reason in words, and further columns; tried again later where that may help. False where the
+    lease was lost.
 
     A model that cannot be reached, or takes no more requests, says nothing about this text: no attempt is used up.
     """
@@ -121,14 +157,22 @@ def fail(lease: Lease, fault: Exception) -> bool:
         "reason": reason[:500],
         "error_code": code[:64],
         "next_attempt_at": timezone.now() + timedelta(seconds=wait) if again else None,
+        # Enough attempts for the waits to grow, never so many that the last one is used up.
+        "attempts": min(lease.attempts, ATTEMPTS - 1) if troubled else lease.attempts,
     }
-    # Enough attempts for the waits to grow, never so many that the last one is used up.
-    attempts = min(lease.attempts, ATTEMPTS - 1) if troubled else lease.attempts
-    changed = held(lease).update(**{**_ended(), **columns}, attempts=attempts)
+    changed = _end(lease, {**columns, **values})
     if changed:
         then = f"next try in {wait} s" if again else "it waits for a person"
         log.warning("%s %s: not written (%s), %s: %s", lease.table._meta.db_table, lease.pk, code, then, reason)
-    return bool(changed)
+    return changed
+
+
+def _end(lease: Lease, columns: Mapping[str, Any]) -> bool:
+    _in_hand.discard(lease)
+    if held(lease).filter(asked=lease.asked).update(**{**_ended(), **columns}):
+        return True
+    due = {"state": LlmJob.State.WAITING, "attempts": 0, "next_attempt_at": None}
+    return bool(held(lease).update(**{**_ended(), **columns, **due}))
 
 
 def ask_again(rows: QuerySet[Any]) -> int:
@@ -136,10 +180,11 @@ def ask_again(rows: QuerySet[Any]) -> int:
 
     A job that runs goes on: its lease is not taken away, and its end leaves the row due once more.
     """
-    asked = rows.update(asked=F("asked") + 1)
-    rows.exclude(state=LlmJob.State.RUNNING).update(
-        state=LlmJob.State.WAITING, reason="", error_code="", attempts=0, next_attempt_at=None
-    )
+    with transaction.atomic():
+        asked = rows.update(asked=F("asked") + 1)
+        rows.exclude(state=LlmJob.State.RUNNING).update(
+            state=LlmJob.State.WAITING, reason="", error_code="", attempts=0, next_attempt_at=None
+        )
     return asked
 
 
@@ -148,6 +193,12 @@ def release_dead_leases() -> int:
     past = timezone.now() - timedelta(seconds=1)
     dead = Q(state=LlmJob.State.RUNNING) & ~Q(lease_owner__startswith=PROCESS_TOKEN)
     return sum(_rows(table).filter(dead).update(lease_expires_at=past) for table in TABLES)
+
+
+def let_connection_go() -> None:
+    """A model may take minutes: no connection to the database is held meanwhile."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def _rows(table: type[LlmJob]) -> QuerySet[Any]:
