@@ -119,7 +119,7 @@ _NOT_TAKEN = re.compile(
 )
 _FORMAT = re.compile(
     r"response[_ ]?format|json[_ ]?schema|json[_ ]?(?:object|mode)|structured[_ ]output|guided|grammar|"
-    r"requested parameters",
+    r"requested parameters|failed to generate json",
     re.IGNORECASE,
 )
 _SYSTEM = re.compile(r"system (?:role|message|prompt)|role[^.]{0,20}system|developer instruction", re.IGNORECASE)

@@ -49,8 +49,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class StructuredAnswer:
-    """The fields that hold, and a sentence for each that does not. ``usage`` is summed over both requests where the
-    answer had to be asked for again (``repaired``)."""
+    """The fields that hold, and a sentence for each that does not. ``repaired``: a second request was answered, and
+    ``usage`` counts both (an empty answer tells no usage)."""
 
     values: Mapping[str, Any]
     problems: tuple[str, ...]
@@ -64,18 +64,32 @@ def ask_structured(
 ) -> StructuredAnswer:
     """The answer to ``messages`` in this shape; at least one of its fields holds.
 
-    Raises what ``LLM.complete`` raises, and ``ClientError`` with code ``llm_bad_answer`` (retryable) where also the
-    repaired answer has no field that holds.
+    ``max_tokens`` bounds one answer; it is doubled for the second request where the first one was cut off. Raises
+    what ``LLM.complete`` raises, and ``ClientError`` with code ``llm_bad_answer`` (retryable) where also the repaired
+    answer has no field that holds.
     """
-    first = _read(_ask(llm, messages, shape, max_tokens), shape, max_tokens)
+    try:
+        first = _read(_ask(llm, messages, shape, max_tokens), shape, max_tokens)
+    except ClientError as error:
+        if error.code != "llm_empty" or not error.retryable:
+            raise
+        return _after_nothing(llm, messages, shape, 2 * max_tokens)
     if not first.checked.problems:
-        return _answer((first,), first)
+        return _answer((first,), first, repaired=False)
     logger.info("language model: %s: %s; asking it to repair its answer", shape.name, first.checked.problems[0])
     second = _repaired(llm, messages, shape, first, max_tokens)
     better = first if second is None or len(second.checked.values) < len(first.checked.values) else second
     if better.checked.problems and not better.checked.values:
-        raise _unusable(second or first, max_tokens)
-    return _answer((first,) if second is None else (first, second), better)
+        raise _unusable(second or first)
+    return _answer((first,) if second is None else (first, second), better, repaired=second is not None)
+
+
+def _after_nothing(llm: LLM, messages: Sequence[LLMMessage], shape: Shape, limit: int) -> StructuredAnswer:
+    """The same question once more: there is no answer to repair, perhaps since thoughts took all the room."""
+    only = _read(_ask(llm, messages, shape, limit), shape, limit)
+    if only.checked.problems and not only.checked.values:
+        raise _unusable(only)
+    return _answer((only,), only, repaired=True)
 
 
 @dataclass(frozen=True)
@@ -169,7 +183,7 @@ def _written(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
-def _answer(asked: Sequence[_Read], used: _Read) -> StructuredAnswer:
+def _answer(asked: Sequence[_Read], used: _Read, *, repaired: bool) -> StructuredAnswer:
     usage: dict[str, int] = {}
     for one in asked:
         for name, count in one.completion.usage.items():
@@ -179,15 +193,15 @@ def _answer(asked: Sequence[_Read], used: _Read) -> StructuredAnswer:
         problems=used.checked.problems,
         model=used.completion.model,
         usage=usage,
-        repaired=len(asked) > 1,
+        repaired=repaired,
     )
 
 
-def _unusable(last: _Read, max_tokens: int) -> ClientError:
+def _unusable(last: _Read) -> ClientError:
     cut = last.completion.finish_reason == "length"
     return ClientError(
         f"The language model's answer cannot be used: {' '.join(last.checked.problems)[:600]}",
         code="llm_bad_answer",
         retryable=True,
-        hint=f"Its answer needs more than {max_tokens} tokens." if cut else "A larger model may keep to the format.",
+        hint="The limit of tokens is too low for this answer." if cut else "A larger model may keep to the format.",
     )

@@ -27,7 +27,8 @@ class Reply:
     """One scripted answer.
 
     ``cut`` closes the connection after that many bytes of the body, ``hang`` says nothing at all, ``hang_after`` falls
-    silent after that many bytes of the body, ``pause`` is silent for so many seconds before it, ``drip`` sends the body byte by byte, that many seconds apart.
+    silent after that many bytes of the body, ``pause`` is silent for so many seconds before it, ``drip`` sends the body
+    byte by byte, that many seconds apart.
     """
 
     body: bytes = b""
