@@ -13,7 +13,7 @@ import httpx2
 import openai
 
 from clients.interfaces import AnswerFormat, ClientError, Completion, FormatRefused, LLMMessage, PartHealth
-from clients.llm_errors import TROUBLED, format_refused, from_any, not_set_up, refusal_of, retry_after
+from clients.llm_errors import TROUBLED, format_refused, from_any, not_set_up, refusal_of, retry_after, shorten_error
 from clients.llm_providers import Takes, known_of, learnt, refuses_format, spelled
 from clients.llm_stream import AnswerParts, SaidError
 from clients.llm_wire import CutOffError, LateError, Patience, Progress, UnreadableError, Watch, read_answer
@@ -227,7 +227,9 @@ _BROKEN = (LateError, CutOffError, UnreadableError)
 def _http_client(secret: str) -> httpx2.Client:
     try:
         # A redirect would carry the key away. Proxies and certificates are taken from the environment (trust_env).
-        return openai.DefaultHttpxClient(follow_redirects=False, trust_env=True)
+        return openai.DefaultHttpxClient(
+            follow_redirects=False, trust_env=True, event_hooks={"response": [shorten_error]}
+        )
     except (OSError, ValueError, ImportError, httpx2.InvalidURL) as error:
         raise not_set_up(error, secret) from error
 

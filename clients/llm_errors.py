@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import time
+from collections.abc import Iterator
 
 import httpx2
 import openai
@@ -16,6 +17,34 @@ from clients.masking import mask_credentials
 
 TROUBLED = frozenset({"llm_unreachable", "llm_refused_key", "llm_rate_limited", "llm_error", "llm_timeout"})
 """Codes that say something about the endpoint, and not only about one answer."""
+LARGEST_ERROR = 64 * 1024
+"""Bytes of an error's body that are read."""
+LONGEST_ERROR = 5.0
+"""Seconds after which no more of it is."""
+
+
+class _ShortBody(httpx2.SyncByteStream):
+    """A body that ends early: after so many bytes, or after so long (each piece has its own read time-out)."""
+
+    def __init__(self, body: httpx2.SyncByteStream) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        size, until = 0, time.monotonic() + LONGEST_ERROR
+        for piece in self._body:
+            yield piece[: LARGEST_ERROR - size]
+            size += len(piece)
+            if size >= LARGEST_ERROR or time.monotonic() > until:
+                return
+
+    def close(self) -> None:
+        self._body.close()
+
+
+def shorten_error(response: httpx2.Response) -> None:
+    """A response hook: the SDK reads the whole body of a response that is no answer, however long that is."""
+    if response.status_code >= 300 and isinstance(response.stream, httpx2.SyncByteStream):
+        response.stream = _ShortBody(response.stream)
 
 
 def from_any(error: Exception, *, address: str, secret: str) -> ClientError:
@@ -146,7 +175,7 @@ def _unreadable(why: str) -> ClientError:
 
 def _unreachable(shown: str, error: BaseException, secret: str) -> ClientError:
     reason = _plain(error, secret) or type(error).__name__
-    retryable, hint = True, "Is it running, and does OPENAI_BASE_URL name it?"
+    retryable, hint = True, "Is it running, and does OPENAI_BASE_URL (or HTTPS_PROXY, where one is set) name it?"
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         retryable = False
         hint = "Where its certificate comes from an authority of your own, SSL_CERT_FILE names that one's file (PEM)."

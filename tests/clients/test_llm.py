@@ -10,7 +10,7 @@ import time
 import pytest
 
 from clients import llm as llm_module
-from clients import llm_wire
+from clients import llm_errors, llm_wire
 from clients.interfaces import ClientError, ClientTimeout, LLMMessage
 from clients.llm import NoLLM, OpenAILLM
 from tests.clients.llm_server import LLMServer, Reply, Request, completion, llm_server
@@ -140,6 +140,16 @@ def test_a_refused_request_is_not_tried_again(llm_server: LLMServer, llm: OpenAI
     assert "no such thing" in str(error)
     assert hint in error.hint
     assert len(llm_server.requests) == 1
+
+
+def test_an_error_without_end_is_not_read_on(
+    llm_server: LLMServer, llm: OpenAILLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm_server.reply(Reply(b"no " * 2_000_000, 400))
+    assert failure(llm).code == "llm_error"
+    monkeypatch.setattr(llm_errors, "LONGEST_ERROR", 0.2)
+    llm_server.reply(Reply(b"no " * 90, 400, drip=0.05))
+    assert 1 <= str(failure(llm)).count("no") < 60
 
 
 def test_a_redirect_is_not_followed_with_the_key(llm_server: LLMServer, llm: OpenAILLM) -> None:
