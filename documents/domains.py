@@ -1,37 +1,56 @@
-"""Knowledge domains: one row a category, its counts, and a plain summary until someone writes a better one (DOM-1)."""
+"""Knowledge domains: one row a category, its count, and a plain summary until someone writes a better one (DOM-1).
+
+A change marks its domain, in its own transaction; computing follows outside, once for many changes. What the language
+model writes is in ``domain_texts.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Count, F, Q
+from django.db.models import Case, Count, F, Q, QuerySet, TextField, Value, When
+from django.utils import timezone
 
-from documents.frontmatter import field_value
-from documents.models import ApiDocument, KnowledgeDomain
+from documents.domain_documents import COUNTED
+from documents.domain_plain import plain_texts
+from documents.models import ApiDocument, DomainAggregation, KnowledgeDomain
 from documents.names import category_key
 
-_SUMMARY_DOCUMENTS = 50
-_DESCRIPTION_LIMIT = 256
-_WHEN_LIMIT = 600
+QUIET_SECONDS = 1.0
+"""A domain is computed when it was left alone for so long…"""
+LATEST_SECONDS = 5.0
+"""…and at the latest so long after its first change: a steady stream does not hold the count up for ever."""
+NEVER_SEEN = -1
+"""``seen_seq`` of a domain that no model was ever asked about."""
 _ATTEMPTS = 5
-_COUNTED = Q(enabled=True) & ~Q(status=ApiDocument.Status.DELETING)
+# A time further ahead than this comes from a clock that has jumped since.
+_JUMP = timedelta(minutes=1)
 
 
+# ---- Marking, inside a change's transaction --------------------------------------------------------------------------
 def mark_dirty(category: str) -> None:
     """Note, inside the transaction of a document's change, that its domain must be computed again.
 
     Makes the row where the category is new. The recomputation itself happens outside, once for many changes.
     """
     rows = KnowledgeDomain.objects.filter(domain_id=category)
-    if rows.update(dirty_seq=F("dirty_seq") + 1):
+    now = timezone.now()
+    if _touch(rows, now):
         return
     try:
         with transaction.atomic():
-            KnowledgeDomain.objects.create(domain_id=category, dirty_seq=1)
+            KnowledgeDomain.objects.create(domain_id=category, dirty_seq=1, changed_at=now, dirty_since=now)
     except IntegrityError:  # another upload made the domain first
-        rows.update(dirty_seq=F("dirty_seq") + 1)
+        _touch(rows, now)
+
+
+def _touch(rows: QuerySet[KnowledgeDomain], now: datetime) -> int:
+    first = When(dirty_seq=F("computed_seq"), then=Value(now))
+    # In this order: MySQL assigns from left to right, and the condition must see the old dirty_seq.
+    return rows.update(dirty_since=Case(first, default=F("dirty_since")), dirty_seq=F("dirty_seq") + 1, changed_at=now)
 
 
 def on_document_change(category: str) -> None:
@@ -40,42 +59,115 @@ def on_document_change(category: str) -> None:
     recompute(category)
 
 
+# ---- Computing -------------------------------------------------------------------------------------------------------
 def recompute(category: str) -> bool:
     """Count and summarise one domain; written only where no document changed meanwhile. True when it is up to date."""
     for _attempt in range(_ATTEMPTS):
         domain = KnowledgeDomain.objects.filter(domain_id=category).first()
         if domain is None:
             return True
-        changes = {"document_count": count_of(category), "computed_seq": domain.dirty_seq, **_plain_texts(domain)}
+        changes = {"computed_seq": domain.dirty_seq, **_news(domain)}
         if KnowledgeDomain.objects.filter(pk=domain.pk, dirty_seq=domain.dirty_seq).update(**changes):
             return True
     return False  # changes keep coming: the next round takes it
 
 
-def recompute_dirty() -> int:
-    """Compute every domain that changed; how many that were."""
-    dirty = list(
-        KnowledgeDomain.objects.exclude(dirty_seq=F("computed_seq")).values_list("domain_id", flat=True).order_by("pk")
-    )
-    return sum(recompute(category) for category in dirty)
+def recompute_dirty(*, force: bool = False) -> int:
+    """Compute the domains that changed and have been quiet since, or wait too long; how many that were.
+
+    With ``force`` every one that changed: for commands and tests, after whom nobody comes back.
+    """
+    dirty = _dirty() if force else _dirty().filter(_ripe(timezone.now()))
+    return sum(recompute(category) for category in dirty.values_list("domain_id", flat=True).order_by("pk"))
 
 
+def recompute_now(domain_id: str) -> KnowledgeDomain:
+    """A person's wish: compute this domain now, changed or not. Raises ``KnowledgeDomain.DoesNotExist``."""
+    recompute(domain_id)
+    return KnowledgeDomain.objects.get(domain_id=domain_id)
+
+
+def seconds_until_ripe() -> float | None:
+    """How long until a domain that changed is to be computed, at least a moment; None where none changed."""
+    now = timezone.now()
+    times = _dirty().values_list("changed_at", "dirty_since")
+    waits = [_wait(changed, since, now) for changed, since in times]
+    return min(waits, default=None)
+
+
+def _dirty() -> QuerySet[KnowledgeDomain]:
+    return KnowledgeDomain.objects.exclude(dirty_seq=F("computed_seq"))
+
+
+def _ripe(now: datetime) -> Q:
+    quiet = Q(changed_at=None) | Q(changed_at__lte=now - timedelta(seconds=QUIET_SECONDS))
+    late = Q(dirty_since__lte=now - timedelta(seconds=LATEST_SECONDS))
+    return quiet | late | Q(changed_at__gt=now + _JUMP)
+
+
+def _wait(changed: datetime | None, since: datetime | None, now: datetime) -> float:
+    quiet = QUIET_SECONDS - (now - changed).total_seconds() if changed else 0.0
+    late = LATEST_SECONDS - (now - since).total_seconds() if since else quiet
+    return max(0.05, min(quiet, late))
+
+
+def _news(domain: KnowledgeDomain) -> dict[str, Any]:
+    """The columns to write; a text only where it is still the program's when that is written."""
+    description, when = plain_texts(domain.domain_id)
+    found = {"description": description, "when_to_retrieve": when}
+    plain = KnowledgeDomain.TextSource.PLAIN
+    texts = {name: text for name, text in found.items() if getattr(domain, f"{name}_source") == plain}
+    count = count_of(domain.domain_id)
+    columns: dict[str, Any] = {"document_count": count}
+    for name, text in texts.items():
+        still_plain = When(**{f"{name}_source": plain}, then=Value(text, output_field=TextField()))
+        columns[name] = Case(still_plain, default=F(name), output_field=TextField())
+    if count != domain.document_count or any(getattr(domain, name) != text for name, text in texts.items()):
+        columns["updated_at"] = timezone.now()
+    return columns
+
+
+# ---- Rows ------------------------------------------------------------------------------------------------------------
 def ensure_rows() -> None:
-    """Give each category with documents a row (DOM-3), to be computed next."""
+    """Give each category with documents a row (DOM-3), to be computed next, and each domain its place in the queue of
+    what a language model is to write."""
     known = set(KnowledgeDomain.objects.values_list("domain_id", flat=True))
     for category in ApiDocument.objects.order_by().values_list("category", flat=True).distinct():
         if category not in known:
             mark_dirty(category)
+    ensure_aggregations()
 
 
+def ensure_aggregations() -> None:
+    """A row of ``domain_aggregation`` for each domain without one; nothing where all have theirs."""
+    missing = KnowledgeDomain.objects.filter(aggregation=None).values_list("pk", flat=True)
+    rows = [DomainAggregation(domain_id=pk, seen_seq=NEVER_SEEN) for pk in missing]
+    if rows:
+        DomainAggregation.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def hand_over(domain: KnowledgeDomain, texts: Mapping[str, str]) -> None:
+    """Save a curator's words, ``{"description": …, "when_to_retrieve": …}`` or one of them. An empty text hands the
+    field back: the plain summary stands there at once. ``describe`` of ``domain_texts.py`` asks the model too."""
+    source = KnowledgeDomain.TextSource
+    for name, text in texts.items():
+        setattr(domain, name, text)
+        setattr(domain, f"{name}_source", source.CURATOR if text.strip() else source.PLAIN)
+    domain.save(update_fields=[*texts, *(f"{name}_source" for name in texts), "updated_at"])
+    if not all(text.strip() for text in texts.values()):
+        recompute(domain.domain_id)
+        domain.refresh_from_db()
+
+
+# ---- Counts and names ------------------------------------------------------------------------------------------------
 def count_of(category: str) -> int:
     """Enabled documents that are not being deleted (DOM-3)."""
-    return ApiDocument.objects.filter(_COUNTED, category=category).count()
+    return ApiDocument.objects.filter(COUNTED, category=category).count()
 
 
 def counts() -> dict[str, int]:
     """The same for every domain, in one query; a category without such documents is missing."""
-    rows = ApiDocument.objects.filter(_COUNTED).order_by().values_list("category").annotate(n=Count("pk"))
+    rows = ApiDocument.objects.filter(COUNTED).order_by().values_list("category").annotate(n=Count("pk"))
     return dict(rows)
 
 
@@ -84,43 +176,3 @@ def known_spelling(category: str) -> str | None:
     key = category_key(category)
     names = KnowledgeDomain.objects.values_list("domain_id", flat=True)
     return next((name for name in names if name != category and category_key(name) == key), None)
-
-
-def _plain_texts(domain: KnowledgeDomain) -> dict[str, Any]:
-    """What stands in where neither a curator nor a model has written: titles, and what the documents say they cover."""
-    plain = KnowledgeDomain.TextSource.PLAIN
-    if plain not in (domain.description_source, domain.when_to_retrieve_source):
-        return {}
-    documents = ApiDocument.objects.filter(_COUNTED, category=domain.domain_id).order_by("pk")
-    rows = list(documents.values_list("title", "metadata")[:_SUMMARY_DOCUMENTS])
-    titles = [title for title, _metadata in rows]
-    covers = [scenario for _title, metadata in rows for scenario in _covers(metadata)]
-    texts: dict[str, Any] = {}
-    if domain.description_source == plain:
-        texts["description"] = _join(titles, _DESCRIPTION_LIMIT)
-    if domain.when_to_retrieve_source == plain:
-        texts["when_to_retrieve"] = _join(covers or titles, _WHEN_LIMIT)
-    return texts
-
-
-def _covers(metadata: dict[str, Any] | None) -> list[str]:
-    value = field_value(metadata or {}, "covers")
-    if isinstance(value, str):
-        return [value]
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _join(parts: Sequence[str], limit: int) -> str:
-    """Distinct parts, one line each made of them, joined by ``; `` as far as they fit; ``…`` where some did not."""
-    text = ""
-    for part in _distinct(parts):
-        longer = f"{text}; {part}" if text else part
-        if len(longer) > limit - 1:
-            return f"{(text or part)[: limit - 1].rstrip()}…"
-        text = longer
-    return text
-
-
-def _distinct(parts: Iterable[str]) -> list[str]:
-    lines = (" ".join(part.split()) for part in parts)
-    return list(dict.fromkeys(line for line in lines if line))

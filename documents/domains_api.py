@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from documents.domains import recompute
+from documents.domain_texts import describe
 from documents.models import KnowledgeDomain
 from documents.paging import page_of, paged
 from documents.serializers import DomainPatch, DomainSerializer, PageQuery, read_body, read_query
@@ -47,15 +47,3 @@ class DomainDetail(APIView):
             raise NotFound(_("There is no such domain."))
         describe(domain, changes)
         return Response(DomainSerializer(domain).data)
-
-
-def describe(domain: KnowledgeDomain, texts: dict[str, str]) -> None:
-    """Save a curator's ``description`` and ``when_to_retrieve``; an empty text hands the field back to the summary."""
-    source = KnowledgeDomain.TextSource
-    for name, text in texts.items():
-        setattr(domain, name, text)
-        setattr(domain, f"{name}_source", source.CURATOR if text else source.PLAIN)
-    domain.save(update_fields=[*texts, *(f"{name}_source" for name in texts), "updated_at"])
-    if not all(texts.values()):
-        recompute(domain.domain_id)
-        domain.refresh_from_db()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from celery import shared_task
+from django.core.cache import cache
 
+from documents.domains import seconds_until_ripe
 from documents.history import prune
 from documents.jobs import due_documents
 from documents.scan import scan
 from documents.wakeup import RUN_DUE_JOBS, wake_worker
 from documents.worker import run_due_jobs
 
+_COMING_BACK = "documents.run_due_jobs.coming_back"
 TURN_SECONDS = 20.0
 """A task that has worked so long hands over to the next message: a worker that is told to stop waits for its tasks."""
 
@@ -22,10 +25,19 @@ def run_due() -> int:
     """
     if len(due_documents(limit=2)) > 1:
         wake_worker()
-    tried = run_due_jobs(seconds=TURN_SECONDS)
+    tried = run_due_jobs(seconds=TURN_SECONDS, all_domains=False)
     if due_documents(limit=1):
         wake_worker()
+    _come_back(seconds_until_ripe())
     return tried
+
+
+def _come_back(seconds: float | None) -> None:
+    """Look once more when a domain that changes has become quiet; of many messages one comes back, not each."""
+    # The note is gone before that message runs, so that whoever runs then may come back as well.
+    if seconds is None or not cache.add(_COMING_BACK, 1, timeout=seconds * 0.9):
+        return
+    wake_worker(after=seconds)
 
 
 @shared_task(name="documents.prune_history", ignore_result=True)  # type: ignore[untyped-decorator]

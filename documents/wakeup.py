@@ -56,11 +56,12 @@ bell = Bell()
 
 @dataclass(frozen=True)
 class Hint:
-    """One message, addressed when it is given."""
+    """One message, addressed when it is given; to be heard ``after`` so many seconds."""
 
     broker_url: str
     queue: str
     task: str
+    after: float = 0.0
 
 
 class Hints:
@@ -139,7 +140,13 @@ def _patience(broker_url: str) -> dict[str, Any]:
 
 def _send(hint: Hint) -> None:
     # By name: the task's module imports the worker, and the worker's callers import this.
-    _sender(hint.broker_url).send_task(hint.task, queue=hint.queue, retry=False, expires=EXPIRES_SECONDS)
+    _sender(hint.broker_url).send_task(
+        hint.task,
+        queue=hint.queue,
+        retry=False,
+        expires=EXPIRES_SECONDS,
+        **({"countdown": hint.after} if hint.after else {}),
+    )
 
 
 hints = Hints(_send)
@@ -147,18 +154,19 @@ hints = Hints(_send)
 atexit.register(hints.flush, CONNECT_SECONDS)
 
 
-def wake_worker() -> None:
-    """Hint that there is work. Never raises, never waits for the work or for a broker."""
-    _wake(RUN_DUE_JOBS)
+def wake_worker(*, after: float = 0.0) -> None:
+    """Hint that there is work, or will be ``after`` so many seconds. Never raises, never waits for the work or for a
+    broker. The embedded worker looks every second by itself."""
+    _wake(RUN_DUE_JOBS, after)
 
 
-def wake_llm_worker() -> None:
+def wake_llm_worker(*, after: float = 0.0) -> None:
     """Hint that a language model has something to write, as :func:`wake_worker`."""
-    _wake(RUN_LLM_JOBS)
+    _wake(RUN_LLM_JOBS, after)
 
 
-def _wake(task: str) -> None:
+def _wake(task: str, after: float) -> None:
     bell.ring()
     if settings.CELERY_BROKER_URL:
         queue = settings.CELERY_TASK_ROUTES.get(task, {}).get("queue", settings.CELERY_QUEUE)
-        hints.give(Hint(settings.CELERY_BROKER_URL, queue, task))
+        hints.give(Hint(settings.CELERY_BROKER_URL, queue, task, after))

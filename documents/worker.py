@@ -297,10 +297,12 @@ def run_due_jobs(
     on_document: Callable[[Claim], None] | None = None,
     embedder: IndexingEmbedder | None = None,
     seconds: float = math.inf,
+    all_domains: bool = True,
 ) -> int:
     """Do everything that is due, in this thread; how many documents were tried. For commands, tasks and tests.
 
-    After ``seconds`` no further document is begun.
+    After ``seconds`` no further document is begun. With ``all_domains`` off, a domain that changed a moment ago is left
+    for whoever comes back when it is quiet.
     """
     until = time.monotonic() + seconds
     tool = embedder or make_indexing_embedder(get_embedder(), 0)
@@ -313,7 +315,7 @@ def run_due_jobs(
             on_document(job)
         index_claimed(job, tool)
         tried += 1
-    recompute_dirty()
+    recompute_dirty(force=all_domains)
     flush_when_quiet()
     return tried
 

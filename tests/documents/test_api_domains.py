@@ -21,7 +21,7 @@ def writer() -> Any:
     for name in ("a.md", "b.md"):
         upload(client, name=name)
     upload(client, name="c.md", category="api")
-    recompute_dirty()
+    recompute_dirty(force=True)
     return client
 
 
@@ -38,7 +38,7 @@ def test_a_curators_text_is_kept_and_an_empty_one_goes_back_to_the_summary(write
     assert (changed["description"], changed["description_source"]) == ("支付与退款", "curator")
     assert changed["when_to_retrieve_source"] == "plain"
     upload(writer, name="d.md")
-    recompute_dirty()
+    recompute_dirty(force=True)
     assert writer.get(DOMAINS).json()["results"][1]["description"] == "支付与退款"
     back = writer.patch(f"{DOMAINS}payment/", {"description": ""}).json()
     assert back["description_source"] == "plain"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from documents import domains
+from documents.domain_steer import STEER
 from documents.domains import counts, ensure_rows, on_document_change, recompute, recompute_dirty
 from documents.models import ApiDocument, KnowledgeDomain
 from documents.services import delete_document, set_enabled
@@ -26,7 +27,7 @@ def test_counts_are_of_enabled_documents_that_are_not_being_deleted(knowledge_ba
     set_enabled(document_id=ids[0], enabled=False)
     ApiDocument.objects.filter(pk=ids[1]).update(status="DELETING")
     ApiDocument.objects.filter(pk=ids[2]).update(status="FAILED")
-    recompute_dirty()
+    recompute_dirty(force=True)
     assert domain().document_count == 2
     assert counts() == {"payment": 2}
 
@@ -43,17 +44,17 @@ def test_each_change_of_a_document_makes_its_domain_dirty(knowledge_base: Path) 
         change()
         after = domain()
         assert after.dirty_seq > after.computed_seq
-        recompute_dirty()
+        recompute_dirty(force=True)
     assert domain().document_count == 0
 
 
 def test_only_the_domain_touched_is_computed_again(knowledge_base: Path) -> None:
     upload(text(), category="api")
     upload(text(), category="payment")
-    recompute_dirty()
+    recompute_dirty(force=True)
     KnowledgeDomain.objects.update(document_count=99)
     upload(text("OTHER"), "other.md", "payment")
-    assert recompute_dirty() == 1
+    assert recompute_dirty(force=True) == 1
     assert (domain("payment").document_count, domain("api").document_count) == (2, 99)
 
 
@@ -68,7 +69,7 @@ def test_many_changes_are_one_recomputation(knowledge_base: Path, monkeypatch: A
         return real(category)
 
     monkeypatch.setattr(domains, "count_of", count)
-    recompute_dirty()
+    recompute_dirty(force=True)
     assert computed == ["payment"]
     assert domain().document_count == 10
 
@@ -101,16 +102,17 @@ def test_a_change_from_outside_is_computed_at_once(knowledge_base: Path) -> None
 def test_a_plain_summary_of_titles_and_covers_stands_in(knowledge_base: Path) -> None:
     upload("---\ntitle: 支付超时\ncovers: [网关超时, 重试]\n---\nx\n", "a.md")
     upload("---\ntitle: Refunds\n---\nx\n", "b.md")
-    recompute_dirty()
+    recompute_dirty(force=True)
     found = domain()
     assert (found.description, found.description_source) == ("支付超时; Refunds", "plain")
-    assert (found.when_to_retrieve, found.when_to_retrieve_source) == ("网关超时; 重试", "plain")
+    assert found.when_to_retrieve == f"网关超时; 重试。{STEER['zh']}"
+    assert found.when_to_retrieve_source == "plain"
 
 
 def test_a_summary_is_one_bounded_line(knowledge_base: Path) -> None:
     for number in range(30):
         upload(f"---\ntitle: A rather long title of document {number}\n---\nx\n", f"{number}.md")
-    recompute_dirty()
+    recompute_dirty(force=True)
     description = domain().description
     assert len(description) <= 256
     assert description.endswith("…")
@@ -124,7 +126,7 @@ def test_a_curators_or_models_words_are_never_overwritten(knowledge_base: Path, 
         description="mine", description_source=source, when_to_retrieve="also mine", when_to_retrieve_source=source
     )
     upload(text("OTHER"), "other.md")
-    recompute_dirty()
+    recompute_dirty(force=True)
     found = domain()
     assert (found.description, found.when_to_retrieve, found.document_count) == ("mine", "also mine", 2)
 
@@ -133,7 +135,7 @@ def test_a_category_with_documents_and_no_row_gets_one(knowledge_base: Path) -> 
     upload(text())
     KnowledgeDomain.objects.all().delete()
     ensure_rows()
-    recompute_dirty()
+    recompute_dirty(force=True)
     assert domain().document_count == 1
 
 
