@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,9 +17,11 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from clients.interfaces import LLM, AnswerFormat, Completion, LLMMessage, PartHealth
 from clients.llm_errors import TROUBLED
 from documents.counters import hold
 from documents.jobs import PROCESS_TOKEN, in_words
+from documents.llm_pause import pause
 from documents.models import DocumentEnrichment, DomainAggregation, LlmJob
 from documents.transactions import repeated_on_deadlock
 
@@ -148,6 +150,7 @@ def fail(lease: Lease, fault: Exception, **values: Any) -> bool:
 
     A model that cannot be reached, or takes no more requests, says nothing about this text: no attempt is used up.
     """
+    pause.note(fault)
     code, reason, retry = in_words(fault)
     troubled = code in TROUBLED
     wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lease.attempts - 1, 20), _LONGEST_RETRY_SECONDS)
@@ -188,17 +191,60 @@ def ask_again(rows: QuerySet[Any]) -> int:
     return asked
 
 
+class LeaseLostError(Exception):
+    """The job was ended meanwhile (deleted, given back, taken over): what its model says counts nothing."""
+
+
+class LeasedLLM:
+    """A model that is asked for one job: the lease is renewed before each request, no connection is held meanwhile.
+
+    One answer may take several requests (another format, a repair), each as long as the client's patience.
+    """
+
+    configured = True
+
+    def __init__(self, llm: LLM, lease: Lease) -> None:
+        self.model = llm.model
+        self._llm = llm
+        self._lease = lease
+
+    def complete(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        temperature: float = 0.2,
+        max_tokens: int = 1500,
+        response_format: Mapping[str, Any] | None = None,
+    ) -> Completion:
+        """As ``LLM.complete``; raises ``LeaseLostError`` where nobody waits for the answer any more."""
+        if not renew(self._lease):
+            raise LeaseLostError
+        if not connection.in_atomic_block:
+            connection.close()
+        completion = self._llm.complete(
+            messages, temperature=temperature, max_tokens=max_tokens, response_format=response_format
+        )
+        pause.end()
+        return completion
+
+    def answer_format(self) -> AnswerFormat:
+        """As ``LLM.answer_format``."""
+        return self._llm.answer_format()
+
+    def remember_format(self, works: AnswerFormat) -> None:
+        """As ``LLM.remember_format``."""
+        self._llm.remember_format(works)
+
+    def health(self) -> PartHealth:
+        """As ``LLM.health``."""
+        return self._llm.health()
+
+
 def release_dead_leases() -> int:
     """At the start of a process that alone holds its data folder: leases of processes before it are nobody's."""
     past = timezone.now() - timedelta(seconds=1)
     dead = Q(state=LlmJob.State.RUNNING) & ~Q(lease_owner__startswith=PROCESS_TOKEN)
     return sum(_rows(table).filter(dead).update(lease_expires_at=past) for table in TABLES)
-
-
-def let_connection_go() -> None:
-    """A model may take minutes: no connection to the database is held meanwhile."""
-    if not connection.in_atomic_block:
-        connection.close()
 
 
 def _rows(table: type[LlmJob]) -> QuerySet[Any]:
