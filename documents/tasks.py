@@ -8,8 +8,9 @@ from django.core.cache import cache
 from documents.domains import seconds_until_ripe
 from documents.history import prune
 from documents.jobs import due_documents
+from documents.llm_lane import more_to_do, run_due_llm_jobs
 from documents.scan import scan
-from documents.wakeup import RUN_DUE_JOBS, wake_worker
+from documents.wakeup import RUN_DUE_JOBS, RUN_LLM_JOBS, wake_llm_worker, wake_worker
 from documents.worker import run_due_jobs
 
 _COMING_BACK = "documents.run_due_jobs.coming_back"
@@ -28,6 +29,8 @@ def run_due() -> int:
     tried = run_due_jobs(seconds=TURN_SECONDS, all_domains=False)
     if due_documents(limit=1):
         wake_worker()
+    if tried:
+        wake_llm_worker()
     _come_back(seconds_until_ripe())
     return tried
 
@@ -38,6 +41,20 @@ def _come_back(seconds: float | None) -> None:
     if seconds is None or not cache.add(_COMING_BACK, 1, timeout=seconds * 0.9):
         return
     wake_worker(after=seconds)
+
+
+@shared_task(name=RUN_LLM_JOBS, ignore_result=True)  # type: ignore[untyped-decorator]
+def run_llm() -> int:
+    """What the language model is to write. Sent when documents were indexed, at a person's wish, and every minute.
+
+    As many processes as ``LLM_PARALLEL`` allows are woken; one that finds the bound reached wakes nobody.
+    """
+    if more_to_do(besides=1):
+        wake_llm_worker()
+    tried = run_due_llm_jobs(seconds=TURN_SECONDS)
+    if tried and more_to_do():
+        wake_llm_worker()
+    return tried
 
 
 @shared_task(name="documents.prune_history", ignore_result=True)  # type: ignore[untyped-decorator]

