@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from agents.markdown import render_markdown
 from agents.moments import moment
 
 register = template.Library()
@@ -68,6 +69,12 @@ def level(value: str | None) -> SafeString:
 
 
 @register.filter
+def markdown(text: str) -> SafeString:
+    """A document's text below a second heading, safe to put on a page."""
+    return render_markdown(text)
+
+
+@register.filter
 def level_tone(value: str | None) -> str:
     """The tone that a level is drawn in."""
     return level_look(value).tone
@@ -91,9 +98,12 @@ def places(context: dict[str, Any]) -> list[Place]:
     found = [Place(gettext("Ask"), "/", not staff and not path.startswith("/accounts/"))]
     if user.is_staff:
         documents = "/admin/documents/apidocument/"
-        found.append(Place(gettext("Documents"), documents, path.startswith(documents)))
+        reviewing = path.startswith(documents) and "/drafts/" in path
+        found.append(Place(gettext("Documents"), documents, path.startswith(documents) and not reviewing))
         if user.has_perm("documents.view_apidocument"):
             trials = "/admin/lookup-test/"
             found.append(Place(gettext("Lookup test"), trials, path.startswith(trials)))
+        if user.has_perm("documents.change_apidocument"):
+            found.append(Place(gettext("Drafts"), f"{documents}drafts/", reviewing))
         found.append(Place(gettext("Dashboards"), "/dashboards/", path.startswith("/dashboards/")))
     return found
