@@ -9,11 +9,20 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from clients.registry import get_llm
+from documents import enrichment_review as review
 from documents import services
 from documents.errors import DocumentError
 from documents.models import ApiDocument
+
+
+def no_model() -> str:
+    """What to do where no language model is set up."""
+    return gettext(
+        "No model is set up: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL in .env name one. Nothing was asked."
+    )
 
 
 def person(request: HttpRequest) -> User:
@@ -24,7 +33,7 @@ def person(request: HttpRequest) -> User:
 class DocumentActions(admin.ModelAdmin[ApiDocument]):
     """The actions of the list."""
 
-    actions = ("reindex_selected", "enable_selected", "disable_selected")
+    actions = ("reindex_selected", "enable_selected", "disable_selected", "ask_model_again", "accept_drafts")
 
     @admin.action(description=gettext_lazy("Index again"), permissions=["change"])
     def reindex_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
@@ -41,6 +50,37 @@ class DocumentActions(admin.ModelAdmin[ApiDocument]):
     def disable_selected(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
         ids = list(queryset.values_list("pk", flat=True))
         self.each(request, ids, lambda pk: services.set_enabled(document_id=pk, enabled=False))
+
+    @admin.action(description=gettext_lazy("Ask the model again"), permissions=["change"])
+    def ask_model_again(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
+        if not get_llm().configured:
+            self.message_user(request, no_model(), messages.WARNING)
+            return
+        documents = list(queryset)
+        review.regenerate([document.pk for document in documents])
+        for document in documents:
+            self.log_change(request, document, gettext("Asked the model again."))
+        words = ngettext(
+            "The model is asked again about %(count)d document.",
+            "The model is asked again about %(count)d documents.",
+            len(documents),
+        )
+        self.message_user(request, words % {"count": len(documents)}, messages.SUCCESS)
+
+    @admin.action(description=gettext_lazy("Accept the drafts"), permissions=["change"])
+    def accept_drafts(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
+        """All drafts of the selected documents as they stand; those without a draft are left alone."""
+        waiting = set(review.pending_ids())
+        documents = {document.pk: document for document in queryset if document.pk in waiting}
+        if not documents:
+            self.message_user(request, gettext("None of the selected documents has a draft."), messages.WARNING)
+            return
+
+        def accept(document_id: int) -> None:
+            review.accept(document_id, None, revision=None, user=person(request))
+            self.log_change(request, documents[document_id], gettext("Accepted all drafts of the model."))
+
+        self.each(request, documents, accept)
 
     def each(self, request: HttpRequest, ids: Iterable[int], change: Callable[[int], Any]) -> None:
         """Change each and say how it went."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.templatetags.static import static
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from documents.admin.draft_fields import LABELS
+from documents.admin.model_state import model_line
+from documents.generated import drafts_in
 from documents.models import ApiDocument
 
 Status = ApiDocument.Status
 
 
-def _icon(name: str) -> SafeString:
+def icon(name: str) -> SafeString:
+    """A symbol of the sprite, hidden from screen readers."""
     return format_html(
         '<svg class="k-i" aria-hidden="true" focusable="false"><use href="{}#i-{}"/></svg>',
         static("kbsite/icons.svg"),
@@ -43,13 +52,48 @@ def _look(document: ApiDocument) -> tuple[str, str, str, str]:
 
 def status_cell(document: ApiDocument) -> SafeString:
     """Where a document stands, and why."""
-    tone, icon, word, reason = _look(document)
+    tone, name, word, reason = _look(document)
     return format_html(
-        '<span class="k"><span class="k-status" data-tone="{}">{}{}</span>{}</span>',
+        '<span class="k"><span class="k-status" data-tone="{}">{}{}</span>{}{}</span>',
         tone,
-        _icon(icon),
+        icon(name),
         word,
         format_html('<p class="k-quiet">{}</p>', reason) if reason else "",
+        draft_mark(document),
+    )
+
+
+def draft_mark(document: ApiDocument) -> SafeString | str:
+    """A link to the drafts that wait, or to the reason why the model wrote none; nothing where all is well."""
+    if document.status == Status.DELETING:
+        return ""
+    address = reverse("admin:documents_document_drafts", args=[document.pk])
+    count = len(drafts_in(document.generated))
+    if count:
+        words = ngettext("%(count)d draft to decide", "%(count)d drafts to decide", count) % {"count": count}
+        return format_html('<p><a class="k-link" href="{}">{}{}</a></p>', address, icon("draft"), words)
+    line = model_line(getattr(document, "enrichment", None), configured=True)
+    if line is not None and line.failed:
+        return format_html(
+            '<p><a class="k-link k-status" data-tone="{}" href="{}">{}{}</a></p>',
+            line.tone,
+            address,
+            icon(line.icon),
+            line.words,
+        )
+    return ""
+
+
+def drafts_cell(document: ApiDocument) -> SafeString:
+    """The drafts in short, for the page of one document: which wait, and where they are decided."""
+    waiting = drafts_in(document.generated)
+    names = ", ".join(str(LABELS[field]) for field in waiting)
+    return format_html(
+        '<span class="k">{} <a class="k-link" href="{}">{}{}</a></span>',
+        _("To decide: %(names)s.") % {"names": names} if waiting else _("None waits."),
+        reverse("admin:documents_document_drafts", args=[document.pk]),
+        icon("draft"),
+        _("Review drafts"),
     )
 
 
@@ -57,6 +101,13 @@ def title_cell(document: ApiDocument) -> SafeString:
     """The title with its path in the folder under it."""
     path = document.file_path.removeprefix("knowledge_base/")
     return format_html('{}<span class="k"><p class="k-quiet">{}</p></span>', document.title, path)
+
+
+def moment_cell(when: datetime) -> SafeString:
+    """Day and time, one below the other: a list has many columns."""
+    local = timezone.localtime(when)
+    day, time = date_format(local, "DATE_FORMAT"), date_format(local, "TIME_FORMAT")
+    return format_html('{}<span class="k"><p class="k-quiet">{}</p></span>', day, time)
 
 
 def size_text(size: int) -> str:

@@ -15,11 +15,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
+from documents import enrichment_review as review
 from documents import services
 from documents.admin.actions import DocumentActions, person
-from documents.admin.cells import status_cell, title_cell
+from documents.admin.cells import drafts_cell, moment_cell, status_cell, title_cell
 from documents.admin.document_form import DocumentForm
-from documents.admin.filters import HeaderFilter
+from documents.admin.drafts import DraftPages
+from documents.admin.filters import DraftFilter, HeaderFilter
 from documents.admin.progress import progress
 from documents.admin.upload import UploadForm, known_domains, limit_text, upload_files
 from documents.errors import DocumentError
@@ -28,7 +30,7 @@ from documents.scan import scan
 from documents.source import get_keyword_index
 
 
-class ApiDocumentAdmin(DocumentActions):
+class ApiDocumentAdmin(DocumentActions, DraftPages):
     """Curators' list: status with its reason, upload, retry, enable, delete."""
 
     form = DocumentForm
@@ -39,11 +41,11 @@ class ApiDocumentAdmin(DocumentActions):
         "category",
         "keyword_count",
         "chunk_count",
-        "updated_at",
+        "changed",
     )
     list_display_links = ("title_cell",)
-    list_filter = ("status", "enabled", HeaderFilter, "category")
-    list_select_related = ("uploaded_by",)
+    list_filter = ("status", DraftFilter, "enabled", HeaderFilter, "category")
+    list_select_related = ("uploaded_by", "enrichment")
     list_per_page = 50
     search_fields = ("title", "file_path")
     ordering = ("-updated_at", "-id")
@@ -51,6 +53,7 @@ class ApiDocumentAdmin(DocumentActions):
         "file_path",
         "status_cell",
         "keywords_text",
+        "drafts_text",
         "frontmatter_problem",
         "revision",
         "chunk_count",
@@ -70,6 +73,7 @@ class ApiDocumentAdmin(DocumentActions):
                     "status_cell",
                     "enabled",
                     "keywords_text",
+                    "drafts_text",
                     "frontmatter_problem",
                     "text",
                     "seen_revision",
@@ -99,6 +103,10 @@ class ApiDocumentAdmin(DocumentActions):
     def status_cell(self, document: ApiDocument) -> str:
         return status_cell(document)
 
+    @admin.display(description=gettext_lazy("changed"), ordering="updated_at")
+    def changed(self, document: ApiDocument) -> str:
+        return moment_cell(document.updated_at)
+
     @admin.display(description=gettext_lazy("keywords"))
     def keyword_count(self, document: ApiDocument) -> int:
         return len(services.keywords_of(document))
@@ -106,6 +114,10 @@ class ApiDocumentAdmin(DocumentActions):
     @admin.display(description=gettext_lazy("keywords"))
     def keywords_text(self, document: ApiDocument) -> str:
         return ", ".join(services.keywords_of(document)) or _("none: found by meaning only")
+
+    @admin.display(description=gettext_lazy("drafts"))
+    def drafts_text(self, document: ApiDocument) -> str:
+        return drafts_cell(document)
 
     # ---- The list ---------------------------------------------------------------------------------------------------
 
@@ -120,17 +132,18 @@ class ApiDocumentAdmin(DocumentActions):
         return found, may_repeat
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {**(extra_context or {}), "progress": progress()})
+        context = {"progress": progress(), "may_change": self.has_change_permission(request)}
+        return super().changelist_view(request, {**(extra_context or {}), **context})
 
     def get_urls(self) -> list[Any]:
         own = [
             ("progress/", self.progress_view, "documents_progress"),
             ("retry-failed/", self.retry_failed_view, "documents_retry_failed"),
+            ("retry-model/", self.retry_model_view, "documents_retry_model"),
             ("scan/", self.scan_view, "documents_scan"),
         ]
-        return [
-            path(route, self.admin_site.admin_view(view), name=name) for route, view, name in own
-        ] + super().get_urls()
+        pages = [path(route, self.admin_site.admin_view(view), name=name) for route, view, name in own]
+        return [*pages, *self.draft_urls(), *super().get_urls()]
 
     def progress_view(self, request: HttpRequest) -> JsonResponse:
         """Counts for the bar above the list, asked for while something is waiting."""
@@ -146,6 +159,21 @@ class ApiDocumentAdmin(DocumentActions):
             raise PermissionDenied
         failed = list(ApiDocument.objects.filter(status=ApiDocument.Status.FAILED).values_list("pk", flat=True))
         self.each(request, failed, lambda pk: services.request_reindex(document_id=pk))
+        return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
+
+    def retry_model_view(self, request: HttpRequest) -> HttpResponse:
+        return require_POST(self._retry_model)(request)
+
+    def _retry_model(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        count = review.retry_failed()
+        words = ngettext(
+            "The model is asked again about %(count)d document.",
+            "The model is asked again about %(count)d documents.",
+            count,
+        )
+        self.message_user(request, words % {"count": count}, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
 
     def scan_view(self, request: HttpRequest) -> HttpResponse:

@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from documents.models import ApiDocument
+from documents.enrichment_review import pending_ids
+from documents.models import ApiDocument, LlmJob
 
 
 class HeaderFilter(admin.SimpleListFilter):
@@ -33,4 +34,28 @@ class HeaderFilter(admin.SimpleListFilter):
                 return queryset.filter(metadata__isnull=True, frontmatter_problem="")
             case "read":
                 return queryset.filter(metadata__isnull=False)
+        return queryset
+
+
+class DraftFilter(admin.SimpleListFilter):
+    """Documents by what the language model has done about them."""
+
+    title = gettext_lazy("drafts")
+    parameter_name = "drafts"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [
+            ("open", gettext_lazy("to be decided")),
+            ("failed", gettext_lazy("model failed")),
+            ("waiting", gettext_lazy("waiting for the model")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> QuerySet[ApiDocument]:
+        match self.value():
+            case "open":
+                return queryset.filter(pk__in=pending_ids())
+            case "failed":
+                return queryset.filter(enrichment__state=LlmJob.State.FAILED)
+            case "waiting":
+                return queryset.filter(enrichment__state__in=(LlmJob.State.WAITING, LlmJob.State.RUNNING))
         return queryset

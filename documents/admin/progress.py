@@ -1,4 +1,4 @@
-"""The figures above the document list."""
+"""The figures above the document list: how far the vectors are, and how far the model is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from clients.registry import get_llm
+from documents import enrichment_review as review
 from documents.worker import get_worker
 
 
 def progress() -> dict[str, Any]:
-    """Where the vectors stand: documents by state, and the chunks of those in work."""
+    """Where the vectors stand: documents by state, and the chunks of those in work; and the model's part."""
     now = get_worker().progress()
     waiting = now.waiting + now.indexing
     return {
@@ -23,4 +25,20 @@ def progress() -> dict[str, Any]:
             % {"path": one.file_path, "done": one.done, "total": one.total or one.done}
             for one in now.current
         ],
+        "model": model_progress(),
+    }
+
+
+def model_progress() -> dict[str, Any]:
+    """Documents that the model has read, those to come, those it failed on, and documents with drafts to decide."""
+    now = review.progress()
+    # Without a model nothing comes by itself: a page that waited for it would wait for ever.
+    busy = now.waiting + now.running if get_llm().configured else 0
+    return {
+        "total": busy + now.done + now.failed,
+        "written": now.done,
+        "waiting": busy,
+        "failed": now.failed,
+        "drafts": now.drafts,
+        "trouble": now.trouble,
     }
