@@ -36,6 +36,11 @@ class Unseen:
         self._lock = threading.Lock()
         self._after = -1
 
+    def forget(self) -> None:
+        """Look at all documents again: after a restore, and between tests."""
+        with self._lock:
+            self._after = -1
+
     def take_up(self) -> int:
         """Make up to 500 rows wait; how many. Costs one read of a counter where nothing changed."""
         with self._lock:

@@ -23,7 +23,7 @@ _ENGLISH = (
     r"\b(?:always|only|first|must)\s+(?:search|retrieve|choose|pick|select|consult|route|prefer)\s+"
     r"(?:this|here|it|the (?:document|domain))\b",
     r"\b(?:any|every|all)\s+(?:possible\s+|user\s+|kinds? of\s+|other\s+)?(?:questions?|quer(?:y|ies)|topics?|requests?"
-    r"|prompts?|domains?|subjects?)\b(?!\s+(?:about|on|concerning|regarding|related|relating|that|which|of|in|with|where"
+    r"|prompts?|domains?|subjects?)\b(?!\s+(?:about|on|concerning|regarding|related|relating|that|which|in|with|where"
     r"|involving|to do))",
     r"\b(?:no matter|regardless of|whatever)\b.{0,20}\b(?:question|query|topic|asked|user)\b",
     # keeping others from being searched

@@ -10,6 +10,8 @@ import pytest
 from django.utils import translation
 
 from clients.registry import reset_clients
+from documents.enrichment_due import unseen
+from documents.llm_pause import pause
 from documents.source import reset_source
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -30,6 +32,8 @@ def knowledge_base(tmp_path: Path, settings: Any) -> Iterator[Path]:
     settings.KNOWLEDGE_BASE_PATH = folder
     reset_clients()
     reset_source()
+    unseen.forget()
+    pause.end()
     yield folder
     reset_clients()
     reset_source()
