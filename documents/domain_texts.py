@@ -8,18 +8,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from django.db import connections, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from clients.registry import get_llm
 from clients.structured import StructuredAnswer, ask_structured
 from documents.domain_answer import shape_for
-from documents.domain_due import LATEST_SECONDS, due_domains, written_about
+from documents.domain_due import LATEST_SECONDS, can_be_written_about, due_domains
 from documents.domain_prompt import DomainInput, prompt_of, read_input
-from documents.domains import NEVER_SEEN, ensure_aggregations, hand_over
-from documents.llm_jobs import Lease, ask_again, claim, fail, finish, give_back
+from documents.domains import NEVER_SEEN, ensure_aggregations, hand_over, recompute
+from documents.llm_jobs import Lease, LeasedLLM, LeaseLostError, ask_again, claim, fail, finish, give_back
 from documents.models import DomainAggregation, KnowledgeDomain, LlmJob
 from documents.transactions import repeated_on_deadlock
 from documents.wakeup import wake_llm_worker
@@ -84,10 +83,10 @@ def _aggregate(lease: Lease) -> None:
     if not told.lines or not job.wanted or _known(job, told):
         finish(lease, seen_seq=job.domain.dirty_seq)
         return
-    messages, shape = prompt_of(told), shape_for(told.language)
-    _let_go_of_the_database()
     try:
-        answer = ask_structured(get_llm(), messages, shape)
+        answer = ask_structured(LeasedLLM(get_llm(), lease), prompt_of(told), shape_for(told.language))
+    except LeaseLostError:
+        return  # given back at a stop, or taken over
     except Exception as fault:  # noqa: BLE001 (degradation point: whatever ends a request, the text that is there stays)
         _fail(job, fault)
         return
@@ -151,13 +150,6 @@ def _fail(job: _Job, fault: Exception) -> None:
     given_up.update(seen_seq=job.domain.dirty_seq)  # only other documents ask once more
 
 
-def _let_go_of_the_database() -> None:
-    """A model may think for a minute: no connection is held meanwhile (inside a transaction, as in tests, it is)."""
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
-
-
 # ---- For curators ----------------------------------------------------------------------------------------------------
 def describe(domain: KnowledgeDomain, texts: dict[str, str]) -> None:
     """Save a curator's ``description`` and ``when_to_retrieve``; an empty text hands the field back: the plain summary
@@ -173,31 +165,28 @@ def describe(domain: KnowledgeDomain, texts: dict[str, str]) -> None:
 def ask_model_again(domain_id: str) -> bool:
     """A person's wish for new texts, whatever is known; the worker sees to it at once.
 
-    False where nothing can be asked: no model, no documents, or both texts are a curator's.
+    False where nothing can be asked: no such domain, no model, no documents, or both texts are a curator's.
     """
-    if not get_llm().configured:
+    domain = KnowledgeDomain.objects.filter(domain_id=domain_id).first()
+    if domain is None or not get_llm().configured or not can_be_written_about(domain):
         return False
+    recompute(domain_id)  # the worker goes by the kept count
     ensure_aggregations()
-    asked = bool(ask_again(DomainAggregation.objects.filter(pk__in=_keys_of(domain_id))))
-    if asked:
-        wake_llm_worker()
-    return asked
+    ask_again(DomainAggregation.objects.filter(pk=domain.pk))
+    wake_llm_worker()
+    return True
 
 
 def status_of(domain: KnowledgeDomain) -> DomainStatus:
-    """How the model's text of this domain stands; three cheap queries."""
+    """How the model's text of this domain stands; two cheap queries."""
     row = DomainAggregation.objects.filter(pk=domain.pk).first()
+    open_end = row is None or _is_open(domain, row)
+    waiting = open_end and get_llm().configured and can_be_written_about(domain)
     if row is None:
-        return DomainStatus("", "", None, "", waiting=get_llm().configured and bool(_keys_of(domain.domain_id)))
-    return DomainStatus(row.state, row.reason, row.made_at, row.model, waiting=_to_come(domain, row))
+        return DomainStatus("", "", None, "", waiting)
+    return DomainStatus(row.state, row.reason, row.made_at, row.model, waiting)
 
 
-def _to_come(domain: KnowledgeDomain, row: DomainAggregation) -> bool:
-    if not get_llm().configured or not _keys_of(domain.domain_id):
-        return False
+def _is_open(domain: KnowledgeDomain, row: DomainAggregation) -> bool:
     changed = row.seen_seq != domain.dirty_seq or row.asked != row.answered
     return changed or row.state == LlmJob.State.RUNNING or row.next_attempt_at is not None
-
-
-def _keys_of(domain_id: str) -> list[Any]:
-    return list(written_about().filter(domain__domain_id=domain_id).values_list("pk", flat=True))
