@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 
 from documents.api import DocumentChunks, DocumentContent, DocumentDetail, DocumentList, DocumentReindex
 from documents.domains_api import DomainDetail, DomainList
+from documents.map_api import KnowledgeMap
 
 _DOCUMENT = "api/v1/documents/<int:document_id>/"
 
@@ -17,4 +18,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{_DOCUMENT}reindex/", DocumentReindex.as_view(), name="document-reindex"),
     path("api/v1/domains/", DomainList.as_view(), name="domain-list"),
     path("api/v1/domains/<str:domain_id>/", DomainDetail.as_view(), name="domain-detail"),
+    path("api/v1/knowledge-map/", KnowledgeMap.as_view(), name="knowledge-map"),
 ]

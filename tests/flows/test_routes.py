@@ -93,6 +93,7 @@ TABLE: dict[str, Row] = {
     "api/v1/documents/<int:document_id>/reindex/": api(POST="write"),
     "api/v1/domains/": api(GET="read"),
     "api/v1/domains/<str:domain_id>/": api(PATCH="write"),
+    "api/v1/knowledge-map/": api(GET="read"),
     "api/v1/lookup/": api(POST="read"),
     "api/v1/sessions/<str:session_id>/memory/": api(DELETE="read"),
     "api/v1/chat/": api(POST="chat"),
