@@ -15,9 +15,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
+from clients.registry import get_llm
 from documents import enrichment_review as review
 from documents import services
-from documents.admin.actions import DocumentActions, person
+from documents.admin.actions import DocumentActions, no_model, person
 from documents.admin.cells import drafts_cell, moment_cell, status_cell, title_cell
 from documents.admin.document_form import DocumentForm
 from documents.admin.drafts import DraftPages
@@ -167,6 +168,9 @@ class ApiDocumentAdmin(DocumentActions, DraftPages):
     def _retry_model(self, request: HttpRequest) -> HttpResponse:
         if not self.has_change_permission(request):
             raise PermissionDenied
+        if not get_llm().configured:
+            self.message_user(request, no_model(), messages.WARNING)
+            return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
         count = review.retry_failed()
         words = ngettext(
             "The model is asked again about %(count)d document.",
