@@ -6,8 +6,9 @@ from django.contrib import admin
 from rest_framework_api_key.models import APIKey
 
 from documents.admin.documents import ApiDocumentAdmin
+from documents.admin.domains import KnowledgeDomainAdmin
 from documents.admin.keys import ApiKeyAdmin
-from documents.admin.records import DocumentHistoryAdmin, KnowledgeDomainAdmin, ToolInvocationAdmin
+from documents.admin.records import DocumentHistoryAdmin, ToolInvocationAdmin
 from documents.models import ApiDocument, ApiKey, DocumentHistory, KnowledgeDomain, ToolInvocation
 
 admin.site.unregister(APIKey)  # the library's own model; ours has scopes and a user

@@ -1,4 +1,4 @@
-"""Domains, earlier revisions and recorded tool calls."""
+"""Earlier revisions and recorded tool calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from documents.models import KnowledgeDomain, ToolInvocation, ToolInvocationDocument
+from documents.models import ToolInvocation, ToolInvocationDocument
 
 MAX_SHOWN = 120
 
@@ -27,44 +27,6 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
-
-
-class KnowledgeDomainAdmin(admin.ModelAdmin[KnowledgeDomain]):
-    """A curator's own wording is kept for ever; what stands there otherwise is a plain summary of the documents."""
-
-    list_display = ("domain_id", "description", "document_count", "description_source", "updated_at")
-    search_fields = ("domain_id", "description", "when_to_retrieve")
-    readonly_fields = (
-        "domain_id",
-        "document_count",
-        "description_source",
-        "when_to_retrieve_source",
-        "created_at",
-        "updated_at",
-    )
-    fields = (
-        "domain_id",
-        "document_count",
-        "description",
-        "when_to_retrieve",
-        "description_source",
-        "when_to_retrieve_source",
-    )
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False  # a domain is a folder: it comes with its first document
-
-    def has_delete_permission(self, request: HttpRequest, obj: KnowledgeDomain | None = None) -> bool:
-        return False
-
-    def save_model(self, request: HttpRequest, obj: KnowledgeDomain, form: Any, change: bool) -> None:
-        """What a person typed is the curator's from now on; emptied, it is the program's again."""
-        for field in ("description", "when_to_retrieve"):
-            if field in form.changed_data:
-                written = bool(getattr(obj, field).strip())
-                source = KnowledgeDomain.TextSource.CURATOR if written else KnowledgeDomain.TextSource.PLAIN
-                setattr(obj, f"{field}_source", source)
-        super().save_model(request, obj, form, change)
 
 
 class DocumentHistoryAdmin(ReadOnlyAdmin):
