@@ -22,7 +22,8 @@ _ENGLISH = (
     # drawing every question here
     r"\b(?:always|only|first|must)\s+(?:search|retrieve|choose|pick|select|consult|route|prefer)\s+"
     r"(?:this|here|it|the (?:document|domain))\b",
-    r"\b(?:any|every|all)\s+(?:possible\s+|user\s+|kinds? of\s+|other\s+)?(?:questions?|quer(?:y|ies)|topics?|requests?"
+    r"(?:^\W*|[.,;:]\s*|\b(?:for|to|with|answer(?:s|ing)?|cover(?:s|ing)?|handl(?:es?|ing)|retrieve|use|search)\s+)"
+    r"(?:any|every|all)\s+(?:possible\s+|user\s+|kinds? of\s+|other\s+)?(?:questions?|quer(?:y|ies)|topics?|requests?"
     r"|prompts?|domains?|subjects?)\b(?!\s+(?:about|on|concerning|regarding|related|relating|that|which|in|with|where"
     r"|involving|to do))",
     r"\b(?:no matter|regardless of|whatever)\b.{0,20}\b(?:question|query|topic|asked|user)\b",
@@ -33,7 +34,7 @@ _ENGLISH = (
 _CHINESE = (
     r"(?:忽略|无视|忘记|忘掉|抛弃|不要理会|覆盖).{0,12}(?:指令|提示词|系统提示|规则)",
     r"(?:忽略|无视|忘记|忘掉|不要理会)(?:掉)?(?:以上|之前|上述|前面|先前|所有|一切|其他)(?:的)?"
-    r"(?:内容|要求|说明|指示|提示|信息|文档|领域)",
+    r"(?:所有|一切|全部)?(?:内容|要求|说明|指示|提示|信息|文档|领域)",
     r"(?:系统提示词|输出提示词|你现在是|你是一[个名位]|请扮演|请你扮演)",
     r"(?:^|[。；;！!？?，,])\s*(?:请)?你(?:必须|应当|应该|只能|务必|需要|要)",
     r"^\W*(?:系统|助手|用户|开发者)\s*[:：]",
