@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from documents import enrichment_review
 from documents.enrichment_review import (
     accept,
     accept_edited,
@@ -119,9 +120,8 @@ def test_a_malformed_header_takes_no_draft(knowledge_base: Path, model: Model, a
 def test_the_authors_value_that_came_meanwhile_is_not_written_over(
     document: ApiDocument, alice: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from documents import enrichment_review
-
-    real, raced = edit_metadata, []
+    real = edit_metadata
+    raced: list[ApiDocument] = []
 
     def racing(**given: Any) -> Any:
         if not raced:
@@ -250,9 +250,10 @@ def test_without_a_model_nothing_is_asked_and_nothing_lost(knowledge_base: Path,
     document = upload(BARE).document
     draft = {"value": "x", "state": "rejected", "model": "m", "made_at": ""}
     ApiDocument.objects.filter(pk=document.pk).update(generated={"title": draft})
-    for ask in (lambda: regenerate([document.pk]), retry_failed):
-        with refused("llm_not_configured", 409):
-            ask()
+    with refused("llm_not_configured", 409):
+        regenerate([document.pk])
+    with refused("llm_not_configured", 409):
+        retry_failed()
     assert states(document) == {"title": "rejected"}
     assert DocumentEnrichment.objects.count() == 0
 
