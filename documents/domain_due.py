@@ -33,13 +33,14 @@ def due_domains(now: datetime, limit: int = 5) -> list[int]:
 
 
 def seconds_until_due(now: datetime) -> float | None:
-    """A guess when to look again for a domain that only waits to be left alone, at least a second; None where none
-    waits. One whose documents still wait for their drafts is due some seconds after the last of these."""
+    """A guess when to look again for domains that wait, 1 to 5 seconds; None where none waits.
+
+    One whose documents still wait for their drafts, or whose model is busy, is looked at every 5 seconds.
+    """
     waiting = _written_about().filter(CHANGED, state__in=(_STATE.WAITING, _STATE.DONE))
     changes = [changed for changed in waiting.values_list("domain__changed_at", flat=True) if changed is not None]
-    if not changes:
-        return None
-    return max(1.0, min(QUIET_SECONDS - (now - changed).total_seconds() for changed in changes))
+    waits = [QUIET_SECONDS - (now - changed).total_seconds() for changed in changes]
+    return min((max(1.0, wait) if wait > 0 else QUIET_SECONDS for wait in waits), default=None)
 
 
 def can_be_written_about(domain: KnowledgeDomain) -> bool:

@@ -19,6 +19,7 @@ from documents.domain_due import LATEST_SECONDS, can_be_written_about, due_domai
 from documents.domain_prompt import DomainInput, prompt_of, read_input
 from documents.domains import NEVER_SEEN, ensure_aggregations, hand_over, recompute
 from documents.llm_jobs import Lease, LeasedLLM, LeaseLostError, ask_again, claim, fail, finish, give_back
+from documents.llm_pause import pause
 from documents.models import DomainAggregation, KnowledgeDomain, LlmJob
 from documents.transactions import repeated_on_deadlock
 from documents.wakeup import wake_llm_worker
@@ -173,6 +174,7 @@ def ask_model_again(domain_id: str) -> bool:
     recompute(domain_id)  # the worker goes by the kept count
     ensure_aggregations()
     ask_again(DomainAggregation.objects.filter(pk=domain.pk))
+    pause.end()
     wake_llm_worker()
     return True
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from celery import shared_task
 from django.core.cache import cache
+from django.utils import timezone
 
+from clients.registry import get_llm
+from documents.domain_due import seconds_until_due
 from documents.domains import seconds_until_ripe
 from documents.history import prune
 from documents.jobs import due_documents
@@ -13,7 +18,6 @@ from documents.scan import scan
 from documents.wakeup import RUN_DUE_JOBS, RUN_LLM_JOBS, wake_llm_worker, wake_worker
 from documents.worker import run_due_jobs
 
-_COMING_BACK = "documents.run_due_jobs.coming_back"
 TURN_SECONDS = 20.0
 """A task that has worked so long hands over to the next message: a worker that is told to stop waits for its tasks."""
 
@@ -31,16 +35,15 @@ def run_due() -> int:
         wake_worker()
     if tried:
         wake_llm_worker()
-    _come_back(seconds_until_ripe())
+    _come_back(wake_worker, seconds_until_ripe())
     return tried
 
 
-def _come_back(seconds: float | None) -> None:
+def _come_back(wake: Callable[..., None], seconds: float | None) -> None:
     """Look once more when a domain that changes has become quiet; of many messages one comes back, not each."""
     # The note is gone before that message runs, so that whoever runs then may come back as well.
-    if seconds is None or not cache.add(_COMING_BACK, 1, timeout=seconds * 0.9):
-        return
-    wake_worker(after=seconds)
+    if seconds is not None and cache.add(f"documents.{wake.__name__}.coming_back", 1, timeout=seconds * 0.9):
+        wake(after=seconds)
 
 
 @shared_task(name=RUN_LLM_JOBS, ignore_result=True)  # type: ignore[untyped-decorator]
@@ -54,6 +57,8 @@ def run_llm() -> int:
     tried = run_due_llm_jobs(seconds=TURN_SECONDS)
     if tried and more_to_do():
         wake_llm_worker()
+    if get_llm().configured:
+        _come_back(wake_llm_worker, seconds_until_due(timezone.now()))
     return tried
 
 
