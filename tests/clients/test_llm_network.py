@@ -50,6 +50,9 @@ class Proxy:
                 asked.append(line.decode())
                 if password and b"proxy-authorization: basic" not in head.lower():
                     self.request.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+                    self.request.shutdown(socket.SHUT_WR)
+                    while self.request.recv(65536):  # closing on what is unread would take the answer back
+                        pass
                     return
                 with socket.create_connection(address) as onward:
                     if line.startswith(b"CONNECT "):
@@ -157,11 +160,13 @@ def test_a_proxy_that_asks_for_a_password_is_said(llm_server: LLMServer, monkeyp
     proxy = Proxy(llm_server, password="x")
     try:
         monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
-        assert "HTTPS_PROXY" in failure("http://model.test/v1").hint
+        error = failure("http://model.test/v1")
+        assert "asks for a password" in str(error)
+        assert "HTTPS_PROXY" in error.hint
         monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy.address}")
         error = failure("https://model.test/v1")
         assert "407" in str(error)
-        assert "HTTPS_PROXY" in error.hint
+        assert "The proxy named in HTTPS_PROXY" in error.hint
         assert len(proxy.asked) == 2
         monkeypatch.setenv("HTTP_PROXY", f"http://someone:s3cret@{proxy.address}")
         assert OpenAILLM("test-model", "http://model.test/v1", "key").complete(QUESTION).text == "Because."

@@ -146,7 +146,7 @@ def test_each_lesson_is_about_what_was_sent() -> None:
         ("https://api.deepseek.com/v1", "deepseek-chat", Takes(answer_format="json_object")),
         ("https://API.DeepSeek.com", "deepseek-reasoner", Takes(answer_format="json_object")),
         ("https://api.deepseek.com.example.org/v1", "deepseek-chat", Takes()),
-        ("https://myapi.deepseek.company/v1", "x", Takes()),
+        ("https://myapi.deepseek.com/v1", "deepseek-chat", Takes()),
         ("http://localhost:11434/v1", "qwen3", Takes()),
         ("not an address", "", Takes()),
     ],

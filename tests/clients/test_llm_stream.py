@@ -156,6 +156,23 @@ def test_a_stream_that_is_cut_is_an_error_and_not_asked_for_again(
     assert llm.health().status == "degraded"
 
 
+def test_comments_are_no_byte_of_an_answer(llm_server: LLMServer, llm: OpenAILLM) -> None:
+    waiting = events([": processing", ": processing", *WHOLE])
+    llm_server.reply(Reply(waiting, cut=20))
+    llm_server.reply(Reply(waiting))
+    assert llm.complete(QUESTION).text == "先查看 [1]，再 refund."
+    assert len(llm_server.requests) == 2
+
+
+def test_usage_counts_wherever_it_stands(llm_server: LLMServer, llm: OpenAILLM) -> None:
+    used = {"prompt_tokens": 3, "completion_tokens": True}
+    llm_server.reply(
+        streamed({**with_text("Yes."), "usage": used}, {**with_text("", finish_reason="stop"), "usage": None}),
+        streamed(with_text("Yes.", usage=used), with_text("", finish_reason="stop")),
+    )
+    assert [dict(llm.complete(QUESTION).usage) for _ in range(2)] == [{"prompt": 3}] * 2
+
+
 def test_an_answer_that_was_whole_before_the_connection_was_lost_counts(llm_server: LLMServer, llm: OpenAILLM) -> None:
     lost_end = streamed(*WHOLE, cut=len(events(WHOLE)) - len(b"data: [DONE]\n\n"))
     llm_server.reply(lost_end)

@@ -118,6 +118,9 @@ def test_without_a_schema_beside_it_the_prompt_has_the_schema_and_the_word(
         assert "JSON" in system["content"]
         assert json.dumps(SCHEMA, separators=(",", ":")) in system["content"]
         assert user == {"role": "user", "content": "支付网关"}
+    ask_structured(llm, [LLMMessage("system", "# First"), *QUESTION], SHAPE)
+    first, second, _ = llm_server.requests[-1].body["messages"]
+    assert (first["content"], "JSON" in second["content"]) == ("# First", True)
     ask_structured(llm, QUESTION[1:], SHAPE)
     assert [message["role"] for message in llm_server.requests[-1].body["messages"]] == ["system", "user"]
 
