@@ -78,6 +78,7 @@ def aggregate_next() -> bool:
 
 
 def _aggregate(lease: Lease) -> None:
+    recompute(KnowledgeDomain.objects.get(pk=lease.pk).domain_id)  # drafts alone did not (mark_drafts)
     row = DomainAggregation.objects.select_related("domain").get(pk=lease.pk)
     job = _Job(lease, row.domain, row)
     told = read_input(job.domain.domain_id)

@@ -23,7 +23,7 @@ from clients.structured import StructuredAnswer, ask_structured
 from documents import storage
 from documents.content import current_bytes
 from documents.disk_changes import absorb
-from documents.domains import mark_dirty
+from documents.domains import mark_drafts
 from documents.enrichment_check import shape_for
 from documents.enrichment_due import READABLE, due_documents, unseen
 from documents.enrichment_review import accept
@@ -197,7 +197,7 @@ def _write(job: _Job, answer: StructuredAnswer) -> list[str] | None:
         document.generated = generated
         document.save(update_fields=["generated"])
         if in_use(document.metadata, generated) != before:
-            mark_dirty(document.category)
+            mark_drafts(document.category)
     return [field for field in allowed if field in answer.values]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,13 @@ from django.db import connection, connections
 from documents import domain_plain, domains
 from documents.domain_steer import STEER
 from documents.domain_texts import aggregate_next, describe, status_of
-from documents.domains import recompute, recompute_dirty, seconds_until_ripe
+from documents.domains import mark_drafts, recompute, recompute_dirty, seconds_until_ripe
+from documents.enrichment import enrich_next
 from documents.llm_jobs import give_back_all
 from documents.llm_lane import run_due_llm_jobs
 from documents.models import DomainAggregation, KnowledgeDomain
 from documents.worker import Housekeeping
+from tests.clients.llm_server import Reply, Request, as_asked, completion
 from tests.documents.domain_model import (
     ENGLISH,
     add,
@@ -32,7 +36,7 @@ from tests.documents.domain_model import (
     pass_time,
     say,
 )
-from tests.documents.enriching import Model, model
+from tests.documents.enriching import BARE, GOOD, Model, model
 from tests.documents.library import upload
 
 __all__ = ["model"]
@@ -85,11 +89,12 @@ def test_three_hundred_uploads_are_a_few_computations_and_one_request_a_domain(
         return real(category)
 
     monkeypatch.setattr(domains, "count_of", count)
+    began = time.monotonic()
     done = threading.Event()
     keeper = Housekeeping()
 
     def rounds() -> None:
-        while not done.is_set():
+        while not done.wait(0.02):
             keeper.round()
             run_due_llm_jobs()
 
@@ -103,8 +108,8 @@ def test_three_hundred_uploads_are_a_few_computations_and_one_request_a_domain(
     pass_time()
     run_due_llm_jobs()
     assert [domain(name).document_count for name in ("payment", "api", "release")] == [100, 100, 100]
-    # At the latest every five seconds while they come, and once more when it is quiet.
-    assert max(computed.values()) <= 6
+    # At the latest every five seconds while they come, once more when it is quiet, and before the model is asked.
+    assert max(computed.values()) <= (time.monotonic() - began) / 5 + 3
     requests = asked(model)
     assert len(requests) == 3
     assert {request.split("\n", 1)[0] for request in requests} == {
@@ -113,6 +118,47 @@ def test_three_hundred_uploads_are_a_few_computations_and_one_request_a_domain(
         "Domain: release",
     }
     assert domain("api").when_to_retrieve == WRITTEN
+
+
+def test_drafts_of_many_documents_compute_nothing_until_the_model_is_asked_about_the_domain(
+    knowledge_base: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(request: Request) -> Reply:
+        of_domain = request.body["messages"][0]["content"].startswith("# Domain\n")
+        return as_asked(completion(json.dumps(ENGLISH if of_domain else GOOD)))(request)
+
+    model.reply(written)
+    for number in range(20):
+        upload(f"{BARE}\n{number}\n", f"{number}.md")
+    pass_time()
+    assert domain().document_count == 20
+    computed: list[str] = []
+
+    def count(category: str) -> int:
+        computed.append(category)
+        return 20
+
+    monkeypatch.setattr(domains, "count_of", count)
+    while enrich_next():
+        pass_time(1.1)
+    assert computed == []
+    assert asked(model) == []
+    pass_time()
+    assert aggregate_next()
+    assert computed == ["payment"]
+    [told] = asked(model)
+    assert told.count(GOOD["covers"][0]) == 20
+    assert (domain().when_to_retrieve, domain().when_to_retrieve_source) == (WRITTEN, "model")
+
+
+def test_drafts_do_not_hide_a_change_that_is_not_computed(knowledge_base: Path) -> None:
+    add("0.md")
+    mark_drafts("payment")
+    pass_time(1.1)
+    assert domain().document_count == 1
+    mark_drafts("payment")
+    assert domain().dirty_seq == domain().computed_seq
+    assert recompute_dirty(force=True) == 0
 
 
 def test_a_domain_is_computed_when_it_is_quiet_and_a_steady_stream_does_not_hold_it_up(knowledge_base: Path) -> None:
