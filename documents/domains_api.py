@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from documents.domain_texts import describe
+from documents.domains import with_counts
 from documents.models import KnowledgeDomain
 from documents.paging import page_of, paged
 from documents.serializers import DomainPatch, DomainSerializer, PageQuery, read_body, read_query
@@ -25,7 +26,7 @@ class DomainList(APIView):
     )
     def get(self, request: Request) -> Response:
         query = read_query(PageQuery, request.query_params)
-        rows = KnowledgeDomain.objects.order_by("domain_id")
+        rows = with_counts().order_by("domain_id")
         return paged(request, rows, DomainSerializer, page=query["page"], page_size=query["page_size"])
 
 
@@ -46,4 +47,4 @@ class DomainDetail(APIView):
         if domain is None:
             raise NotFound(_("There is no such domain."))
         describe(domain, changes)
-        return Response(DomainSerializer(domain).data)
+        return Response(DomainSerializer(with_counts().get(pk=domain.pk)).data)

@@ -163,6 +163,9 @@ class ChunkSerializer(serializers.ModelSerializer[DocumentChunk]):
 
 
 class DomainSerializer(serializers.ModelSerializer[KnowledgeDomain]):
+    # Rows come from ``domains.with_counts``: the kept count may be some seconds behind.
+    document_count = serializers.IntegerField(source="counted", read_only=True)
+
     class Meta:
         model = KnowledgeDomain
         fields: ClassVar = [

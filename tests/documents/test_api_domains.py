@@ -32,6 +32,14 @@ def test_domains_are_listed_with_their_counts(writer: Any) -> None:
     assert answer["results"][0]["description_source"] == "plain"
 
 
+def test_the_counts_are_those_of_now_whatever_is_computed_later(writer: Any) -> None:
+    document = upload(writer, name="e.md", category="release").json()
+    counts = {row["domain_id"]: row["document_count"] for row in writer.get(DOMAINS).json()["results"]}
+    assert counts == {"api": 1, "payment": 2, "release": 1}
+    writer.patch(f"/api/v1/documents/{document['id']}/", {"enabled": False})
+    assert writer.patch(f"{DOMAINS}release/", {"description": "x"}).json()["document_count"] == 0
+
+
 def test_a_curators_text_is_kept_and_an_empty_one_goes_back_to_the_summary(writer: Any) -> None:
     plain = writer.get(DOMAINS).json()["results"][1]["description"]
     changed = writer.patch(f"{DOMAINS}payment/", {"description": "支付与退款"}).json()
