@@ -140,11 +140,12 @@ class SiteProcess:
         body: Mapping[str, Any] | bytes | None = None,
         *,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
         """One call with the key: status and the JSON answer (None where there is no body)."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": content_type}
-        request = Request(self.url + path, data=data, method=method, headers=headers)
+        sent = {"Authorization": f"Bearer {self.key}", "Content-Type": content_type, **(headers or {})}
+        request = Request(self.url + path, data=data, method=method, headers=sent)
         try:
             with urlopen(request, timeout=120) as answer:
                 status, text = int(answer.status), answer.read()

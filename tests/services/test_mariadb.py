@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.services
 ROOT = Path(__file__).resolve().parents[2]
 
 ROUND_TRIP = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -15,9 +14,9 @@ import redis
 from clients.interfaces import ClientError, ClientTimeout
 from clients.session_memory import RedisSessionMemory
 from tests.clients.session_memory_contract import SessionMemoryContract
+from tests.services.reachable import REDIS
 
-pytestmark = pytest.mark.services
-URL = os.environ.get("KBSITE_TEST_REDIS_URL") or "redis://127.0.0.1:6379/0"
+URL = REDIS.url
 
 
 @pytest.fixture
