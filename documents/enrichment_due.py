@@ -49,7 +49,8 @@ class Unseen:
                 self._after = -1  # another database, or a restored one
             if now == self._after:
                 return 0
-            ids = list(_unseen(self._after).order_by("pk").values_list("pk", flat=True)[:BATCH])
+            # No order: it would lead the database through every row, where the index of seq knows the few.
+            ids = list(_unseen(self._after).order_by().values_list("pk", flat=True)[:BATCH])
             _wait(ids)
             if len(ids) < BATCH:
                 self._after = now

@@ -249,6 +249,7 @@ class Housekeeping:
         released = release_dead_leases()
         if released:
             log.info("%s documents were being indexed when the last process ended; they begin again", released)
+        if released + llm_jobs.release_dead_leases():
             wake_worker()
 
     def _open_store(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from clients.interfaces import ClientTimeout
 from clients.registry import get_llm
 from documents.enrichment import enrich_next
 from documents.enrichment_review import accept, progress, retry_failed
@@ -218,6 +219,19 @@ def test_the_pause_grows_and_a_success_ends_it(
     model.write()
     assert run_next()
     assert (pause.resting(), progress().trouble) == (False, "")
+
+
+def test_lanes_that_fail_together_rest_as_long_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1_000.0]
+    monkeypatch.setattr("documents.llm_pause.time.monotonic", lambda: clock[0])
+    trouble = ClientTimeout("silence", code="llm_timeout")
+    for _lane in range(4):
+        pause.note(trouble)
+    clock[0] += 5.0
+    assert not pause.resting()
+    pause.note(trouble)
+    clock[0] += 9.0
+    assert pause.resting()
 
 
 def test_a_bad_answer_pauses_nobody(knowledge_base: Path, model: Model) -> None:

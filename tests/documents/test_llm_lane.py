@@ -118,7 +118,10 @@ def test_leases_of_a_process_that_died_are_free_after_a_start(
     model.write()
     document = upload(BARE).document
     DocumentEnrichment.objects.create(
-        pk=document.pk, state="RUNNING", lease_owner="4711-dead", lease_expires_at="2999-01-01T00:00:00Z"
+        pk=document.pk,
+        state="RUNNING",
+        lease_owner="4711-dead",
+        lease_expires_at=timezone.now() + timedelta(seconds=250),
     )
     worker.start()
     until(lambda: row(document).state == "DONE")
@@ -133,6 +136,14 @@ def test_the_task_works_until_nothing_is_due(
     assert all(values(document) == GOOD for document in documents)
     assert sent == ["llm"]  # one process more, which finds work or ends at once
     assert (tasks.run_llm(), sent) == (0, ["llm"])
+
+
+def test_one_document_needs_no_second_process(
+    knowledge_base: Path, model: Model, sent: list[str], without_domains: None
+) -> None:
+    model.write()
+    upload(BARE)
+    assert (tasks.run_llm(), sent) == (1, [])
 
 
 def test_the_task_hands_over_after_its_turn(
