@@ -14,14 +14,13 @@ import yaml
 
 TOP = "available_knowledge_domains"
 _COVER_STEPS = (12, 6, 4, 3, 2, 1, 0)
-_WHEN, _DESCRIPTION = "when_to_retrieve", "description"
 _TEXT_STEPS = (
-    *((_WHEN, length) for length in (2000, 1000, 600, 400, 250, 150, 80)),
-    *((_DESCRIPTION, length) for length in (120, 60)),
-    *((_WHEN, length) for length in (40, 0)),
+    *((when, 256) for when in (4000, 2000, 1000, 600, 400, 250, 150, 80)),
+    *((80, description) for description in (120, 60)),
     # Its bare name still tells the Planner of a domain; one that is left out it cannot choose.
-    *((_DESCRIPTION, length) for length in (30, 0)),
+    *((40, 60), (0, 60), (0, 30), (0, 0)),
 )
+"""Lengths of ``when_to_retrieve`` and ``description``."""
 # Wider than any line: nothing is folded, so that a text is one line and its length is its own.
 _WIDTH = 1_000_000
 
@@ -43,16 +42,17 @@ _SMALLEST = [DomainEntry("x", "", "", (), 1)] * 100
 
 def map_of(domains: Sequence[DomainEntry], limit: int) -> str:
     """The map as YAML of at most ``limit`` characters (from 100 on)."""
-    for covers in _COVER_STEPS:
-        found = [_with_covers(domain, covers) for domain in domains]
-        if _fits(found, limit):
-            return _written(found)
-    most = _largest(
-        max((len(domain.documents) for domain in found), default=0), lambda n: _fits(_first(found, n), limit)
-    )
-    if most is not None:
-        return _written(_filled(found, most, limit))
-    return _without_documents([replace(domain, documents=()) for domain in found], limit)
+    # Each step is shorter than the one before: the first that fits is searched by halves.
+    bare = [replace(domain, documents=()) for domain in domains]
+    if not _fits(bare, limit):
+        return _without_documents(bare, limit)
+    step = _first_that_fits(len(_COVER_STEPS), lambda step: _fits(_with_covers(domains, _COVER_STEPS[step]), limit))
+    found = _with_covers(domains, _COVER_STEPS[-1 if step is None else step])
+    if step is not None:
+        return _written(found)
+    longest = max(len(domain.documents) for domain in found)
+    fewer = _first_that_fits(longest + 1, lambda fewer: _fits(_first(found, longest - fewer), limit))
+    return _written(_filled(found, 0 if fewer is None else longest - fewer, limit))
 
 
 def smallest_document() -> int:
@@ -63,27 +63,49 @@ def smallest_document() -> int:
 def _without_documents(domains: list[DomainEntry], limit: int) -> str:
     # More domains than could ever fit: all texts would go in any case.
     crowded = len(domains) * _length(_SMALLEST) > limit * len(_SMALLEST)
-    for name, length in _TEXT_STEPS if not crowded else ((_WHEN, 0), (_DESCRIPTION, 0)):
-        domains = [_with_text(each, name, length) for each in domains]
-        if not crowded and _fits(domains, limit):
-            return _written(domains)
+    step = None
+    if not crowded:
+        step = _first_that_fits(len(_TEXT_STEPS), lambda step: _fits(_with_texts(domains, *_TEXT_STEPS[step]), limit))
+    found = _with_texts(domains, *_TEXT_STEPS[-1 if step is None else step])
+    if step is not None:
+        return _written(found)
     # The domains with most documents stay, in their order.
-    ranked = sorted(range(len(domains)), key=lambda place: (-domains[place].document_count, place))
+    ranked = sorted(range(len(found)), key=lambda place: (-found[place].document_count, place))
 
-    def of(number: int) -> list[DomainEntry]:
-        return [domains[place] for place in sorted(ranked[:number])]
+    def without(number: int) -> list[DomainEntry]:
+        return [found[place] for place in sorted(ranked[: len(found) - number])]
 
-    kept = _largest(len(domains), lambda number: _length(of(number), len(domains) - number) <= limit) or 0
-    return _written(of(kept), len(domains) - kept)
-
-
-def _with_covers(domain: DomainEntry, most: int) -> DomainEntry:
-    return replace(domain, documents=tuple((title, covers[:most]) for title, covers in domain.documents))
+    left_out = _first_that_fits(len(found) + 1, lambda number: _length(without(number), number) <= limit)
+    return _written(without(left_out or 0), left_out or 0)
 
 
-def _with_text(domain: DomainEntry, name: str, length: int) -> DomainEntry:
-    changes: dict[str, Any] = {name: _cut(getattr(domain, name), length)}
-    return replace(domain, **changes)
+def _first_that_fits(steps: int, fits: Callable[[int], bool]) -> int | None:
+    """The first of so many steps that fits, each later one fitting too; None where not even the last does."""
+    if not fits(steps - 1):
+        return None
+    low, high = 0, steps - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return high
+
+
+def _with_covers(domains: Sequence[DomainEntry], most: int) -> list[DomainEntry]:
+    return [
+        replace(domain, documents=tuple((title, covers[:most]) for title, covers in domain.documents))
+        for domain in domains
+    ]
+
+
+def _with_texts(domains: Sequence[DomainEntry], when: int, description: int) -> list[DomainEntry]:
+    return [
+        replace(
+            domain,
+            when_to_retrieve=_cut(domain.when_to_retrieve, when),
+            description=_cut(domain.description, description),
+        )
+        for domain in domains
+    ]
 
 
 def _first(domains: Sequence[DomainEntry], most: int) -> list[DomainEntry]:
@@ -100,17 +122,6 @@ def _filled(domains: Sequence[DomainEntry], most: int, limit: int) -> list[Domai
         if len(more.documents) > most and costs <= room:
             found[place], room = more, room - costs
     return found
-
-
-def _largest(highest: int, fits: Callable[[int], bool]) -> int | None:
-    """The largest number up to ``highest`` that fits; None where not even 0 does. What is smaller fits too."""
-    if not fits(0):
-        return None
-    low, high = 0, highest
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 def _cut(text: str, length: int) -> str:
