@@ -16,6 +16,16 @@ from documents.content import current_bytes
 from documents.counters import bump
 from documents.deletion import delete_document
 from documents.domains import mark_dirty
+from documents.enrichment_review import Draft, EnrichmentProgress, drafts_of
+from documents.enrichment_review import accept as accept_drafts
+from documents.enrichment_review import accept_edited as accept_edited_draft
+from documents.enrichment_review import pending_ids as documents_with_drafts
+from documents.enrichment_review import progress as enrichment_progress
+from documents.enrichment_review import regenerate as regenerate_drafts
+from documents.enrichment_review import reject as reject_drafts
+from documents.enrichment_review import restore as restore_draft
+from documents.enrichment_review import retry_failed as retry_failed_enrichment
+from documents.enrichment_review import undo as undo_acceptance
 from documents.errors import DocumentError
 from documents.frontmatter import keywords_from
 from documents.generated import settle
@@ -36,14 +46,26 @@ from documents.wakeup import wake_worker
 
 __all__ = [
     "DocumentError",
+    "Draft",
+    "EnrichmentProgress",
     "UploadOutcome",
+    "accept_drafts",
+    "accept_edited_draft",
     "delete_document",
+    "documents_with_drafts",
+    "drafts_of",
     "edit_metadata",
+    "enrichment_progress",
     "keywords_of",
     "read_content",
+    "regenerate_drafts",
+    "reject_drafts",
     "replace_text",
     "request_reindex",
+    "restore_draft",
+    "retry_failed_enrichment",
     "set_enabled",
+    "undo_acceptance",
     "upload_document",
     "wait_until_indexed",
 ]
