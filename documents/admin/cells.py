@@ -87,7 +87,7 @@ def draft_mark(document: ApiDocument) -> SafeString | str:
 def drafts_cell(document: ApiDocument) -> SafeString:
     """The drafts in short, for the page of one document: which wait, and where they are decided."""
     waiting = drafts_in(document.generated)
-    names = ", ".join(str(LABELS[field]) for field in waiting)
+    names = _(", ").join(str(LABELS[field]) for field in waiting)
     return format_html(
         '<span class="k">{} <a class="k-link" href="{}">{}{}</a></span>',
         _("To decide: %(names)s.") % {"names": names} if waiting else _("None waits."),
