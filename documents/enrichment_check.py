@@ -9,6 +9,7 @@ phrases is complete: a document can at worst describe itself wrongly, which its 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +122,7 @@ def _keywords(texts: Sequence[str], against: _Rules) -> list[str]:
     plain = []
     for text in texts:
         line = clean_line(one_line(text[:1_000]))
-        if not (_ADDRESS.search(line) or _MARKUP.search(line) or is_order(line)):
+        if not (_has_address(line) or is_order(line)):
             plain.append(line)
     usable = usable_keywords(plain, document=against.document)
     if not usable:
@@ -138,13 +139,18 @@ def _plain(value: str, longest: int, against: _Rules) -> str:
         raise _RefusedError("is empty")
     if len(text) > longest:
         raise _RefusedError(f"has {len(text)} characters; at most {longest} are taken")
-    if _ADDRESS.search(text) or _MARKUP.search(text):
+    if _has_address(text):
         raise _RefusedError("has a link, an image or markup; plain text is wanted")
     if is_order(text):
         raise _RefusedError("speaks to its reader or claims everything; it may only describe the document")
     if any(text[at : at + _ECHO] in against.prompt for at in range(len(text) - _ECHO + 1)):
         raise _RefusedError("repeats the instructions instead of describing the document")
     return text
+
+
+def _has_address(text: str) -> bool:
+    plain = unicodedata.normalize("NFKC", text)  # full-width letters make an address too
+    return bool(_ADDRESS.search(plain) or _MARKUP.search(plain))
 
 
 def _require_language(field: str, text: str, against: _Rules) -> None:

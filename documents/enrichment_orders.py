@@ -8,6 +8,7 @@ costs little; a phrase that is missing here still meets the fence and the rules 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _ENGLISH = (
     # turning away from a task
@@ -50,4 +51,4 @@ _ORDER = re.compile("|".join((*_ENGLISH, *_CHINESE)), re.IGNORECASE)
 
 def is_order(text: str) -> bool:
     """Whether one line of text gives an order, plays a role, or claims to be for everything."""
-    return _ORDER.search(text) is not None
+    return _ORDER.search(unicodedata.normalize("NFKC", text)) is not None

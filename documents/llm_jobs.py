@@ -148,7 +148,8 @@ def fail(lease: Lease, fault: Exception, **values: Any) -> bool:
     """FAILED with the reason in words, and further columns; tried again later where that may help. False where the
     lease was lost.
 
-    A model that cannot be reached, or takes no more requests, says nothing about this text: no attempt is used up.
+    A model that cannot be reached, or takes no more requests, says nothing about this text: it is asked for ever, with
+    growing waits, and one attempt is always left for an answer that is no use.
     """
     pause.note(fault)
     code, reason, retry = in_words(fault)

@@ -126,7 +126,7 @@ def test_a_bad_answer_is_asked_for_again_with_growing_waits(rows: list[int]) -> 
     assert not due(rows[0])
 
 
-def test_trouble_with_the_endpoint_uses_no_attempt_up(rows: list[int]) -> None:
+def test_trouble_with_the_endpoint_never_uses_the_last_attempt_up(rows: list[int]) -> None:
     for _attempt in range(2 * ATTEMPTS):
         fail(taken(rows[0]), TROUBLE)
         assert row(rows[0]).next_attempt_at is not None
