@@ -162,7 +162,7 @@ def _persons_value(field: str, value: object) -> str | list[str]:
     else:
         raise DocumentError(_("This field takes a text."), code="invalid_value", field=field)
     if not cleaned:
-        detail = _("There is nothing in it. Write something, or reject the draft.")
+        detail = _("There is nothing in it. Write something, or dismiss the draft.")
         raise DocumentError(detail, code="empty_value", field=field)
     return cleaned
 

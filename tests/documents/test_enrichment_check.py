@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from documents.enrichment_check import SCHEMA, shape_for
 from documents.enrichment_keywords import usable_keywords
@@ -141,6 +144,21 @@ def test_descriptions_are_no_orders(text: str) -> None:
 )
 def test_keywords_that_could_be_looked_up(given: list[str], usable: list[str]) -> None:
     assert usable_keywords(given, document=normalise("ERR_TIMEOUT at the gateway of the bank 银行")) == usable
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=10), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*FIELDS, "other"]), _JSON), st.sampled_from(["zh", "en"]))
+def test_any_answer_is_borne(found: dict[str, Any], language: str) -> None:
+    values, problems = checked(found, language)
+    assert set(values) <= set(FIELDS)
+    assert len(values) == len(FIELDS) or problems
+    json.dumps(values)
 
 
 def test_a_code_that_stands_in_the_title_is_the_documents() -> None:

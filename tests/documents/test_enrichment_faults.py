@@ -13,6 +13,7 @@ import pytest
 from clients.interfaces import ClientTimeout
 from clients.registry import get_llm
 from documents.enrichment import enrich_next
+from documents.enrichment_due import unseen
 from documents.enrichment_review import accept, progress, retry_failed
 from documents.generated import in_use
 from documents.llm_lane import run_due_llm_jobs, run_next
@@ -285,6 +286,15 @@ def test_an_answer_that_never_holds_waits_for_a_person_in_the_end(
         DocumentEnrichment.objects.exclude(next_attempt_at=None).update(next_attempt_at="2020-01-01T00:00:00Z")
     assert row(document).next_attempt_at is None
     assert run_all() == 0
+
+
+def test_another_process_does_not_ask_once_more_for_what_has_failed(knowledge_base: Path, model: Model) -> None:
+    model.say("prose")
+    document = upload(BARE).document
+    run_all()
+    unseen.forget()  # as a start does
+    asked = len(model.requests)
+    assert (run_all(), len(model.requests), row(document).attempts) == (0, asked, 1)
 
 
 def test_a_fault_that_nobody_foresaw_is_on_the_row(

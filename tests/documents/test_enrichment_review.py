@@ -23,7 +23,7 @@ from documents.enrichment_review import (
 from documents.errors import DocumentError
 from documents.generated import in_use
 from documents.models import ApiDocument, DocumentEnrichment, KnowledgeDomain
-from documents.services import edit_metadata, read_content
+from documents.services import edit_metadata, read_content, request_reindex
 from tests.documents.enriching import (
     BARE,
     GOOD,
@@ -284,6 +284,15 @@ def test_keywords_that_others_have_are_named(knowledge_base: Path, model: Model)
         "gateway time-out": [other.pk]
     }
     assert shown["keywords"].clashes["gateway time-out"][0].title == "Payment time-outs"
+
+
+def test_keywords_that_another_setting_reads_settle_a_draft(knowledge_base: Path, model: Model, settings: Any) -> None:
+    model.write()
+    document = upload(f"---\ntags: [own]\n---\n{BARE}").document
+    run_all()
+    settings.KEYWORD_FIELDS = ["keywords", "tags"]
+    request_reindex(document_id=document.pk)
+    assert states(document)["keywords"] == "edited"
 
 
 def test_the_progress_and_what_waits_for_a_person(knowledge_base: Path, model: Model, alice: Any) -> None:
