@@ -12,7 +12,6 @@ from django.http import HttpRequest
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from clients.registry import get_llm
-from documents import enrichment_review as review
 from documents import services
 from documents.errors import DocumentError
 from documents.models import ApiDocument
@@ -57,7 +56,7 @@ class DocumentActions(admin.ModelAdmin[ApiDocument]):
             self.message_user(request, no_model(), messages.WARNING)
             return
         documents = list(queryset)
-        review.regenerate([document.pk for document in documents])
+        services.regenerate_drafts([document.pk for document in documents])
         for document in documents:
             self.log_change(request, document, gettext("Asked the model again."))
         words = ngettext(
@@ -70,14 +69,14 @@ class DocumentActions(admin.ModelAdmin[ApiDocument]):
     @admin.action(description=gettext_lazy("Accept the drafts"), permissions=["change"])
     def accept_drafts(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> None:
         """All drafts of the selected documents as they stand; those without a draft are left alone."""
-        waiting = set(review.pending_ids())
+        waiting = set(services.documents_with_drafts())
         documents = {document.pk: document for document in queryset if document.pk in waiting}
         if not documents:
             self.message_user(request, gettext("None of the selected documents has a draft."), messages.WARNING)
             return
 
         def accept(document_id: int) -> None:
-            review.accept(document_id, None, revision=None, user=person(request))
+            services.accept_drafts(document_id, None, revision=None, user=person(request))
             self.log_change(request, documents[document_id], gettext("Accepted all drafts of the model."))
 
         self.each(request, documents, accept)

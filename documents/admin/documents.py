@@ -16,7 +16,6 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from clients.registry import get_llm
-from documents import enrichment_review as review
 from documents import services
 from documents.admin.actions import DocumentActions, no_model, person
 from documents.admin.cells import drafts_cell, moment_cell, status_cell, title_cell
@@ -171,7 +170,7 @@ class ApiDocumentAdmin(DocumentActions, DraftPages):
         if not get_llm().configured:
             self.message_user(request, no_model(), messages.WARNING)
             return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
-        count = review.retry_failed()
+        count = services.retry_failed_enrichment()
         words = ngettext(
             "The model is asked again about %(count)d document.",
             "The model is asked again about %(count)d documents.",

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from documents import enrichment_review as review
+from documents import services
 from documents.admin.draft_fields import LABELS, typed_value
 from documents.generated import FIELDS
 from documents.models import ApiDocument
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def decide(document: ApiDocument, decision: Decision, *, user: Any) -> Outcome:
-    """Do it. Raises DecisionError, and what ``enrichment_review`` refuses."""
+    """Do it. Raises DecisionError, and what ``documents.services`` refuses."""
     step = _STEPS.get(decision.verb)
     if step is None or (not decision.fields and decision.verb != "ask"):
         raise DecisionError(_("Choose one of the buttons of the page."))
@@ -60,7 +60,7 @@ def decide(document: ApiDocument, decision: Decision, *, user: Any) -> Outcome:
 
 
 def _accept(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
-    review.accept(document.pk, decision.fields, revision=decision.revision, user=user, seen=decision.seen)
+    services.accept_drafts(document.pk, decision.fields, revision=decision.revision, user=user, seen=decision.seen)
     return _outcome(
         decision, _("In the header now: %(names)s."), _("Accepted the model’s draft: %(names)s."), undo="undo"
     )
@@ -71,20 +71,20 @@ def _save(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
     value = typed_value(field, decision.typed)
     if not value:
         raise DecisionError(_("The box is empty. Write something, or cancel and dismiss the draft."))
-    review.accept_edited(document.pk, field, value, revision=decision.revision, user=user)
+    services.accept_edited_draft(document.pk, field, value, revision=decision.revision, user=user)
     words = _("Saved: %(names)s. It is a person’s own now; the model will not change it.")
     return _outcome(decision, words, _("Edited and accepted the model’s draft: %(names)s."), undo="undo")
 
 
 def _dismiss(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
-    review.reject(document.pk, decision.fields, user=user)
+    services.reject_drafts(document.pk, decision.fields, user=user)
     return _outcome(decision, _("Dismissed: %(names)s."), _("Dismissed the model’s draft: %(names)s."), undo="restore")
 
 
 def _undo(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
     revision = decision.revision
     for field in decision.fields:
-        review.undo(document.pk, field, revision=revision, user=user)
+        services.undo_acceptance(document.pk, field, revision=revision, user=user)
         document.refresh_from_db(fields=["revision"])
         revision = document.revision
     return _outcome(
@@ -94,12 +94,12 @@ def _undo(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
 
 def _restore(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
     for field in decision.fields:
-        review.restore(document.pk, field)
+        services.restore_draft(document.pk, field)
     return _outcome(decision, _("A draft again: %(names)s."), _("Brought a dismissed draft back: %(names)s."))
 
 
 def _ask(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
-    review.regenerate([document.pk], decision.fields or None)
+    services.regenerate_drafts([document.pk], decision.fields or None)
     if decision.fields:
         return _outcome(decision, _("The model is asked again: %(names)s."), _("Asked the model again: %(names)s."))
     return Outcome(_("The model is asked again."), _("Asked the model again."))

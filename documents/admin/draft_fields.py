@@ -11,8 +11,8 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from documents.enrichment_review import Draft
 from documents.generated import IN_USE, LISTS
+from documents.services import Draft
 
 LABELS: dict[str, str | Promise] = {
     "title": _("Title"),

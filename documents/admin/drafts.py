@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from clients.registry import get_llm
-from documents import enrichment_review as review
+from documents import services
 from documents.admin.actions import person
 from documents.admin.draft_decisions import Decision, DecisionError, decide
 from documents.admin.draft_fields import Editor, FieldView, field_views
@@ -42,7 +42,7 @@ class DraftPages(admin.ModelAdmin[ApiDocument]):
     def next_draft_view(self, request: HttpRequest) -> HttpResponse:
         """The first document with a draft, or the words that there is none."""
         self._admit(request)
-        ids = review.pending_ids()
+        ids = services.documents_with_drafts()
         if ids:
             return HttpResponseRedirect(reverse(PAGE, args=[ids[0]]))
         context = {
@@ -104,7 +104,7 @@ class DraftPages(admin.ModelAdmin[ApiDocument]):
     def _page(
         self, request: HttpRequest, document: ApiDocument, editor: Editor, *, status: int = 200
     ) -> TemplateResponse:
-        fields = field_views(review.drafts_of(document), editor)
+        fields = field_views(services.drafts_of(document), editor)
         configured = get_llm().configured
         context = {
             **self._base(request),
@@ -115,7 +115,7 @@ class DraftPages(admin.ModelAdmin[ApiDocument]):
             "deleting": document.status == ApiDocument.Status.DELETING,
             "configured": configured,
             "line": model_line(_job(document), configured=configured),
-            "place": place_of(document.pk, review.pending_ids()),
+            "place": place_of(document.pk, services.documents_with_drafts()),
             "editor": editor,
             "lost": _lost(editor, fields),
             **_counts(fields),

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from clients.registry import get_llm
-from documents import enrichment_review as review
+from documents import services
 from documents.worker import get_worker
 
 
@@ -31,7 +31,7 @@ def progress() -> dict[str, Any]:
 
 def model_progress() -> dict[str, Any]:
     """Documents that the model has read, those to come, those it failed on, and documents with drafts to decide."""
-    now = review.progress()
+    now = services.enrichment_progress()
     # Without a model nothing comes by itself: a page that waited for it would wait for ever.
     busy = now.waiting + now.running if get_llm().configured else 0
     return {
