@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.db import connection, connections
 
-from documents import domain_plain, domains
+from documents import domain_plain, domains, tasks
 from documents.domain_steer import STEER
 from documents.domain_texts import aggregate_next, describe, status_of
 from documents.domains import mark_drafts, recompute, recompute_dirty, seconds_until_ripe
@@ -173,6 +174,54 @@ def test_a_domain_is_computed_when_it_is_quiet_and_a_steady_stream_does_not_hold
         KnowledgeDomain.objects.update(changed_at=now_plus(0), dirty_since=now_plus(-number))
         assert recompute_dirty() == (number == 5)
     assert domain().document_count == 6
+
+
+def test_of_many_celery_messages_one_comes_back_for_a_domain_that_is_not_quiet_yet(
+    knowledge_base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.clear()
+    woken: list[float] = []
+
+    def wake_worker(*, after: float = 0.0) -> None:
+        woken.append(after)
+
+    monkeypatch.setattr(tasks, "wake_worker", wake_worker)
+    add()
+    for _message in range(20):
+        tasks.run_due()
+    assert domain().document_count == 0
+    [later] = [after for after in woken if after]
+    assert 0 < later <= 1
+    pass_time(1.1)
+    woken.clear()
+    tasks.run_due()
+    assert domain().document_count == 1
+    assert woken == []
+
+
+def test_a_celery_task_of_the_model_comes_back_when_a_domain_was_left_alone(
+    knowledge_base: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.clear()
+    woken: list[float] = []
+
+    def wake_llm_worker(*, after: float = 0.0) -> None:
+        woken.append(after)
+
+    monkeypatch.setattr(tasks, "wake_llm_worker", wake_llm_worker)
+    say(model)
+    add()
+    recompute("payment")
+    for _message in range(5):
+        tasks.run_llm()
+    [later] = woken
+    assert 1 <= later <= 5
+    assert asked(model) == []
+    pass_time()
+    woken.clear()
+    tasks.run_llm()
+    assert domain().when_to_retrieve == WRITTEN
+    assert woken == []
 
 
 def test_a_change_that_waits_is_dated_from_the_first_one(knowledge_base: Path) -> None:
