@@ -64,17 +64,18 @@ def progress() -> EnrichmentProgress:
         running=counts.get(states.RUNNING, 0),
         done=counts.get(states.DONE, 0),
         failed=counts.get(states.FAILED, 0),
-        drafts=_with_drafts().count(),
+        drafts=with_drafts().count(),
         trouble=pause.reason,
     )
 
 
 def pending_ids() -> list[int]:
     """The documents with at least one draft, by id."""
-    return list(_with_drafts().order_by("pk").values_list("pk", flat=True))
+    return list(with_drafts().order_by("pk").values_list("pk", flat=True))
 
 
-def _with_drafts() -> QuerySet[ApiDocument]:
+def with_drafts() -> QuerySet[ApiDocument]:
+    """The documents with at least one draft: for a further query, whose list of ids would be too long."""
     rows = ApiDocument.objects.exclude(status=ApiDocument.Status.DELETING)
     return rows.annotate(generated_text=Cast("generated", TextField())).filter(generated_text__contains=_A_DRAFT)
 

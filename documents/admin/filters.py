@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
+from documents.enrichment_overview import with_drafts
 from documents.models import ApiDocument, LlmJob
-from documents.services import documents_with_drafts
 
 
 class HeaderFilter(admin.SimpleListFilter):
@@ -53,7 +53,7 @@ class DraftFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiDocument]) -> QuerySet[ApiDocument]:
         match self.value():
             case "open":
-                return queryset.filter(pk__in=documents_with_drafts())
+                return queryset.filter(pk__in=with_drafts().values("pk"))
             case "failed":
                 return queryset.filter(enrichment__state=LlmJob.State.FAILED)
             case "waiting":
