@@ -6,6 +6,8 @@ import email.utils
 import json
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -27,8 +29,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def llm(llm_server: LLMServer) -> OpenAILLM:
-    return OpenAILLM("test-model", llm_server.base_url, KEY, timeout=10)
+def llm(llm_server: LLMServer) -> Iterator[OpenAILLM]:
+    with closing(OpenAILLM("test-model", llm_server.base_url, KEY, timeout=10)) as made:
+        yield made
 
 
 def failure(llm: OpenAILLM) -> ClientError:

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,9 +128,14 @@ def tls_server(authority: Path) -> Iterator[LLMServer]:
     server.stop()
 
 
+def answer(base_url: str, **patience: float) -> str:
+    with closing(OpenAILLM("test-model", base_url, "key", **{"timeout": 20, **patience})) as llm:
+        return llm.complete(QUESTION).text
+
+
 def failure(base_url: str) -> ClientError:
     with pytest.raises(ClientError) as caught:
-        OpenAILLM("test-model", base_url, "key", timeout=20).complete(QUESTION)
+        answer(base_url)
     assert caught.value.code == "llm_unreachable"
     assert "\n" not in str(caught.value)
     return caught.value
@@ -140,7 +146,7 @@ def test_a_proxy_leads_to_a_host_that_is_known_to_it_alone(
 ) -> None:
     llm_server.say("Because.")
     monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
-    assert OpenAILLM("test-model", "http://model.test/v1", "key").complete(QUESTION).text == "Because."
+    assert answer("http://model.test/v1") == "Because."
     assert proxy.asked == ["POST http://model.test/v1/chat/completions HTTP/1.1"]
     assert llm_server.requests[0].path == "/v1/chat/completions"
 
@@ -151,7 +157,7 @@ def test_hosts_without_a_proxy_are_asked_straight(
     llm_server.say("Because.")
     monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
     monkeypatch.setenv("NO_PROXY", "example.org,127.0.0.1")
-    assert OpenAILLM("test-model", llm_server.base_url, "key").complete(QUESTION).text == "Because."
+    assert answer(llm_server.base_url) == "Because."
     assert proxy.asked == []
 
 
@@ -169,7 +175,7 @@ def test_a_proxy_that_asks_for_a_password_is_said(llm_server: LLMServer, monkeyp
         assert "The proxy named in HTTPS_PROXY" in error.hint
         assert len(proxy.asked) == 2
         monkeypatch.setenv("HTTP_PROXY", f"http://someone:s3cret@{proxy.address}")
-        assert OpenAILLM("test-model", "http://model.test/v1", "key").complete(QUESTION).text == "Because."
+        assert answer("http://model.test/v1") == "Because."
     finally:
         proxy.stop()
 
@@ -198,7 +204,7 @@ def test_an_authority_in_a_file_is_trusted(
     tls_server: LLMServer, authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority / "ca.pem"))
-    assert OpenAILLM("test-model", tls_server.base_url, "key").complete(QUESTION).text == "Because."
+    assert answer(tls_server.base_url) == "Because."
 
 
 def test_an_authority_in_a_folder_is_trusted(
@@ -212,7 +218,7 @@ def test_an_authority_in_a_folder_is_trusted(
     ).stdout.strip()
     shutil.copy(authority / "ca.pem", tmp_path / f"{name}.0")
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    assert OpenAILLM("test-model", tls_server.base_url, "key").complete(QUESTION).text == "Because."
+    assert answer(tls_server.base_url) == "Because."
 
 
 def test_a_certificate_for_another_host_is_refused(
@@ -231,7 +237,7 @@ def test_a_tunnel_through_a_proxy_is_encrypted_to_its_end(
         monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy.address}")
         assert "SSL_CERT_FILE" in failure("https://model.test/v1").hint
         monkeypatch.setenv("SSL_CERT_FILE", str(authority / "ca.pem"))
-        assert OpenAILLM("test-model", "https://model.test/v1", "key").complete(QUESTION).text == "Because."
+        assert answer("https://model.test/v1") == "Because."
         assert proxy.asked == ["CONNECT model.test:443 HTTP/1.1"] * 2
     finally:
         proxy.stop()
@@ -257,5 +263,5 @@ def test_silence_in_an_encrypted_stream_is_noticed(
     tls_server._replies.clear()
     tls_server.reply(streamed(*chunks_of(completion("Because.")), hang_after=300))
     with pytest.raises(ClientError, match="fell silent") as caught:
-        OpenAILLM("test-model", tls_server.base_url, "key", timeout=20, idle_timeout=0.3).complete(QUESTION)
+        answer(tls_server.base_url, idle_timeout=0.3)
     assert caught.value.code == "llm_timeout"

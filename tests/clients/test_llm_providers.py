@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -20,8 +22,9 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "s
 
 
 @pytest.fixture
-def llm(llm_server: LLMServer) -> OpenAILLM:
-    return OpenAILLM("test-model", llm_server.base_url, "key", timeout=20)
+def llm(llm_server: LLMServer) -> Iterator[OpenAILLM]:
+    with closing(OpenAILLM("test-model", llm_server.base_url, "key", timeout=20)) as made:
+        yield made
 
 
 @pytest.mark.parametrize(

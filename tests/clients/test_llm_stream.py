@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -28,8 +30,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def llm(llm_server: LLMServer) -> OpenAILLM:
-    return OpenAILLM("test-model", llm_server.base_url, "key", timeout=20)
+def llm(llm_server: LLMServer) -> Iterator[OpenAILLM]:
+    with closing(OpenAILLM("test-model", llm_server.base_url, "key", timeout=20)) as made:
+        yield made
 
 
 def impatient(server: LLMServer, **patience: float) -> OpenAILLM:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -49,8 +50,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def llm(llm_server: LLMServer) -> OpenAILLM:
-    return OpenAILLM("test-model", llm_server.base_url, "key", timeout=20)
+def llm(llm_server: LLMServer) -> Iterator[OpenAILLM]:
+    with closing(OpenAILLM("test-model", llm_server.base_url, "key", timeout=20)) as made:
+        yield made
 
 
 def ask(llm: OpenAILLM, **more: Any) -> StructuredAnswer:
