@@ -90,7 +90,7 @@ FAULTS = {
     "silence in the middle": Fault(
         _replies(Reply(WHOLE, hang_after=20, headers=HEADERS)), "llm_timeout", "model", silent=True
     ),
-    "a drip": Fault(_replies(Reply(WHOLE, drip=0.05, headers=HEADERS)), "llm_timeout", "within 0.6", silent=True),
+    "a drip": Fault(_replies(Reply(WHOLE, drip=0.05, headers=HEADERS)), "llm_timeout", "within 1 seconds", silent=True),
     "429": Fault(_error(429, "slow down"), "llm_rate_limited", "slow down"),
     "no credit": Fault(_error(429, "no quota", "insufficient_quota"), "llm_rate_limited", "no credit left"),
     "500": Fault(_error(500, "kaput"), "llm_error", "kaput"),
@@ -128,7 +128,7 @@ FAULTS = {
 def test_a_fault_of_the_model(name: str, knowledge_base: Path, model: Model, settings: Any, alice: Any) -> None:
     fault = FAULTS[name]
     document = _described_and_edited(model, alice)
-    patience = {"timeout": 0.6, "first_byte_timeout": 0.3, "idle_timeout": 0.3} if fault.silent else {}
+    patience = {"timeout": 1.0, "first_byte_timeout": 0.6, "idle_timeout": 0.2} if fault.silent else {}
     configure(settings, model, **patience)
     before, file = fresh(document), read_content(document_id=document)
     fault.script(model)
