@@ -15,7 +15,7 @@ from clients import llm as llm_module
 from clients import llm_wire
 from clients.interfaces import ClientError, ClientTimeout, LLMMessage
 from clients.llm import OpenAILLM
-from clients.llm_stream import AnswerParts, ToolCall, without_thoughts
+from clients.llm_stream import without_thoughts
 from tests.clients.llm_server import LLMServer, Reply, chunks_of, completion, events, llm_server, streamed
 
 __all__ = ["llm_server"]
@@ -284,84 +284,3 @@ def test_a_stream_without_end_is_not_read_on(
     monkeypatch.setattr(llm_wire, "LARGEST_STREAM", 2_000)
     llm_server.reply(streamed(*[with_text("x")] * 99))
     assert "larger than 2000 bytes" in str(failure(llm))
-
-
-def calls_of(*deltas: dict[str, Any] | list[dict[str, Any]]) -> tuple[ToolCall, ...]:
-    parts = AnswerParts()
-    for delta in deltas:
-        parts.feed({"choices": [{"delta": {"tool_calls": delta if isinstance(delta, list) else [delta]}}]})
-    return parts.tool_calls
-
-
-def call(arguments: object, name: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"function": {"name": name, "arguments": arguments}, **more}
-
-
-BOTH = (ToolCall("a", "lookup", '{"q": 1}'), ToolCall("b", "lookup", '{"q": 2}'))
-
-
-@pytest.mark.parametrize(
-    "deltas",
-    [
-        [
-            call("", "lookup", index=0, id="a"),
-            call('{"q":', index=0, id=None),
-            call(" 1}", index=0),
-            call('{"q": 2}', "lookup", index=1, id="b"),
-        ],
-        [call('{"q": 1}', "lookup", index=0, id="a"), call('{"q": 2}', "lookup", index=0, id="b")],
-        [[call('{"q": 1}', "lookup", id="a"), call('{"q": 2}', "lookup", id="b")]],
-        [call({"q": 1}, "lookup", id="a"), call({"q": 2}, "lookup", id="b")],
-        [
-            call("", "lookup", index=0, id="a"),
-            call("", "lookup", index=1, id="b"),
-            call('{"q": 1}', index=0, id=""),
-            call('{"q": 2}', index=1, id=""),
-        ],
-        [
-            call('{"q"', "lookup", index=0, id="a"),
-            call(": 1}", index=0, id="another"),
-            call('{"q": 2}', "lookup", index=1, id="b"),
-        ],
-        [
-            call('{"q"', "lookup", index=0, id="a"),
-            call(": 1}", "lookup", index=0, id="a"),
-            call('{"q": 2}', "lookup", index=1, id="b"),
-        ],
-    ],
-    ids=[
-        "in pieces",
-        "all with index 0",
-        "in one delta without index",
-        "objects instead of text",
-        "taking turns",
-        "an id that changes",
-        "a name that is repeated",
-    ],
-)
-def test_tool_calls_are_put_together(deltas: list[Any]) -> None:
-    assert calls_of(*deltas) == BOTH
-
-
-def test_tool_calls_without_ids_are_told_apart_and_named() -> None:
-    assert calls_of(
-        call('{"q": 1}', "lookup", index=0, id=None),
-        call('{"q": 2}', "lookup", index=0, id=None),
-        call("", "list", index=0),
-        call("{}", index=0),
-    ) == (
-        ToolCall("call_1", "lookup", '{"q": 1}'),
-        ToolCall("call_2", "lookup", '{"q": 2}'),
-        ToolCall("call_3", "list", "{}"),
-    )
-
-
-@pytest.mark.parametrize(
-    "delta", [None, "x", {}, {"function": None}, {"function": "x"}, {"index": "0", "function": {}}]
-)
-def test_broken_deltas_break_nothing(delta: Any) -> None:
-    parts = AnswerParts()
-    parts.feed({"choices": [{"delta": {"content": "Yes.", "tool_calls": [delta]}}]})
-    parts.feed({"choices": [{"delta": {"tool_calls": delta}}]})
-    parts.feed({"choices": [delta], "usage": delta, "model": None})
-    assert parts.text == "Yes."
