@@ -9,7 +9,9 @@ class DocumentsConfig(AppConfig):
     verbose_name = _("Documents")
 
     def ready(self) -> None:
-        """Lookups of ours, before the first query."""
+        """Lookups of ours, and what is repeated after a deadlock, before the first query."""
         from documents.lookups import register
+        from documents.transactions import repeat_single_statements
 
         register()
+        repeat_single_statements()

@@ -101,7 +101,7 @@ def test_where_several_documents_wait_the_next_process_is_woken(
     knowledge_base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[str] = []
-    monkeypatch.setattr(tasks, "wake_worker", lambda: woken.append("woken"))
+    monkeypatch.setattr(tasks, "wake_worker", lambda **later: woken.extend([] if later else ["woken"]))
     (knowledge_base / "a.md").write_text(text())
     tasks.scan_folder()
     tasks.run_due()
@@ -117,7 +117,7 @@ def test_where_several_documents_wait_the_next_process_is_woken(
 def test_a_task_that_has_worked_long_hands_over(knowledge_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[str] = []
     begun: list[Claim] = []
-    monkeypatch.setattr(tasks, "wake_worker", lambda: woken.append("woken"))
+    monkeypatch.setattr(tasks, "wake_worker", lambda **later: woken.extend([] if later else ["woken"]))
     monkeypatch.setattr(tasks, "TURN_SECONDS", 0.05)
 
     def slowly(job: Claim, _tool: Any) -> None:
