@@ -9,7 +9,7 @@ XDIST ?= 3
 ROOMY_SHM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {print "/dev/shm"}')
 export HOST PORT
 
-.PHONY: install install-dev install-production run test check bench e2e services-test bge-m3-test lock schema messages env-example format help
+.PHONY: install install-dev install-production run test check bench e2e services-test milvus-test bge-m3-test lock schema messages env-example format help
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -55,14 +55,14 @@ check: $(VENV)/.dev ## lint, types, import order, migrations, schema, deploy set
 	@mkdir -p build
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file build/openapi.yaml && diff -u docs/openapi.yaml build/openapi.yaml
 
-bench: $(VENV)/.dev ## figures beside their targets; PART=levels for one of keyword_index codes wild retrieval levels site
+bench: $(VENV)/.dev ## figures beside their targets; PART=levels for one of keyword_index codes wild retrieval levels enrichment site
 	$(BIN)/python -m bench $(PART)
 
 e2e: $(VENV)/.dev ## the pages in a real Chromium
 	$(BIN)/python -m pytest tests/e2e -p no:randomly -rs
 
-services-test: $(VENV)/.dev ## what runs on MariaDB, Redis, RabbitMQ where they answer
-	$(BIN)/python -m pytest tests/services -p no:randomly -rs
+services-test: $(VENV)/.dev ## the suite on MariaDB; several processes on MariaDB, Redis, RabbitMQ: where they answer
+	@TMPDIR=$(or $(ROOMY_SHM),$(TMPDIR),/tmp) XDIST=$(XDIST) $(BIN)/python -m tests.services
 
 # A second environment: torch and what FlagEmbedding needs are 2 GB, and pin older versions than the site would take.
 # Torch comes first, in its CPU build where the index for it can be reached: the other one is several GB.
@@ -80,6 +80,19 @@ $(BGE_VENV)/.installed: requirements/bge-m3.txt requirements.txt requirements/de
 
 bge-m3-test: $(BGE_VENV)/.installed ## BGE-M3 through FlagEmbedding, on a tiny checkpoint that the test makes
 	HF_HUB_OFFLINE=1 $(BGE_VENV)/bin/python -m pytest tests/bge_m3 -rs
+
+# The server as a Python package: no Docker. An old one (no sparse vectors), and the only one that there is.
+MILVUS_VENV := .venv-milvus
+MILVUS_SERVER := milvus==2.3.5
+
+$(MILVUS_VENV)/.installed:
+	@test -x $(MILVUS_VENV)/bin/python || $(PYTHON) -m venv $(MILVUS_VENV)
+	@echo "Installing $(MILVUS_SERVER) into $(MILVUS_VENV) …"
+	@$(MILVUS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: $(MILVUS_SERVER)
+	@touch $@
+
+milvus-test: $(VENV)/.dev $(MILVUS_VENV)/.installed ## the vector store on a real Milvus server, which it starts and stops
+	@$(BIN)/python -m tests.services.milvus $(MILVUS_VENV)/bin/milvus-server
 
 lock: ## requirements.lock, requirements/dev.lock and requirements/production.lock anew
 	$(BIN)/python -m pip install --quiet uv

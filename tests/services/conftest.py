@@ -5,23 +5,31 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
 import redis
 from kombu.connection import Connection
 
+from tests.services.databases import Database
 from tests.services.fleet import Fleet
-from tests.services.reachable import MARIADB, RABBITMQ, REDIS, Service
+from tests.services.reachable import EXPECTED, MARIADB, RABBITMQ, REDIS, Service, expected
 
 
 def needs(service: Service) -> str:
     """Its address; skips with the reason where it cannot be used."""
     missing = service.missing()
     if missing:
-        pytest.skip(missing)
+        leave_out(service, missing)
     return service.url
+
+
+def leave_out(service: Service, reason: str) -> NoReturn:
+    """Skip, or fail where the caller has said that the service is here."""
+    if service.name in expected():
+        pytest.fail(f"{EXPECTED} promises it, but {reason}")
+    pytest.skip(reason)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,35 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 # ---- MariaDB ---------------------------------------------------------------------------------------------------------
-def make_database(server: str) -> tuple[Any, str]:
-    """A cursor, and a database of our own."""
-    import MySQLdb
-
-    parts = urlsplit(server)
-    connection = MySQLdb.connect(
-        host=parts.hostname or "127.0.0.1",
-        port=parts.port or 3306,
-        user=parts.username or "root",
-        passwd=parts.password or "",
-        autocommit=True,
-    )
-    name = f"kbsite_test_{secrets.token_hex(4)}"
-    cursor = connection.cursor()
-    cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
-    cursor.execute(f"USE {name}")
-    return cursor, name
-
-
 @pytest.fixture(scope="session")
 def mariadb_url() -> Iterator[str]:
     """A database of our own on the MariaDB or MySQL that answers, dropped afterwards."""
-    server = needs(MARIADB).rstrip("/")
-    cursor, name = make_database(server)
-    try:
-        yield f"{server}/{name}"
-    finally:
-        cursor.execute(f"DROP DATABASE {name}")
-        cursor.connection.close()
+    database = Database(needs(MARIADB))
+    yield database.url
+    database.drop()
 
 
 # ---- Redis -----------------------------------------------------------------------------------------------------------
@@ -82,7 +67,7 @@ def redis_url() -> Iterator[str]:
             pass
         candidate.close()
     if taken is None:
-        pytest.skip("redis: every database but 0 holds keys; KBSITE_TEST_REDIS_URL names another server")
+        leave_out(REDIS, "redis: every database but 0 holds keys; KBSITE_TEST_REDIS_URL names another server")
     try:
         yield url
     finally:
@@ -155,13 +140,9 @@ def database_url(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> It
     if MARIADB.missing():
         yield f"sqlite:///{tmp_path_factory.mktemp('database') / 'site.sqlite3'}"
         return
-    server = MARIADB.url.rstrip("/")
-    cursor, name = make_database(server)
-    try:
-        yield f"{server}/{name}"
-    finally:
-        cursor.execute(f"DROP DATABASE {name}")
-        cursor.connection.close()
+    database = Database(MARIADB.url)
+    yield database.url
+    database.drop()
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.site_process import ROOT, SiteProcess
+from tests.services.reachable import MILVUS
 
 Answer = TypeVar("Answer")
 PATIENCE = 60.0
@@ -99,9 +100,12 @@ class WebProcess(SiteProcess):
 class Fleet:
     """The processes of one site on one database, one Redis, one broker, one folder."""
 
-    def __init__(self, folder: Path, variables: dict[str, str]) -> None:
+    def __init__(self, folder: Path, variables: dict[str, str], *, milvus: bool = False) -> None:
+        """With ``milvus`` the vectors lie on the server that VECTOR_STORE_TEST_URI names, where it names one."""
         self.folder = folder
         self.store = folder / "vectors" / "rows"
+        self.milvus = MILVUS.url if milvus else ""
+        self.collection = f"kbsite_test_{secrets.token_hex(4)}"
         self.variables = {
             "DJANGO_SETTINGS_MODULE": "tests.services.site_settings",
             "SECRET_KEY": secrets.token_hex(32),
@@ -113,9 +117,8 @@ class Fleet:
         self.webs: list[WebProcess] = []
 
     def _vector_store(self) -> dict[str, str]:
-        server = os.environ.get("VECTOR_STORE_TEST_URI", "")
-        if server:
-            return {"VECTOR_STORE_URI": server}
+        if self.milvus:
+            return {"VECTOR_STORE_URI": self.milvus, "KBSITE_TEST_COLLECTION": self.collection}
         return {"VECTOR_STORE_URI": "http://127.0.0.1:9", "KBSITE_TEST_STORE": str(self.store)}
 
     def web(self, **variables: str) -> WebProcess:
@@ -189,3 +192,7 @@ class Fleet:
                 child.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 child.kill()
+        if self.milvus:
+            from pymilvus import MilvusClient
+
+            MilvusClient(self.milvus).drop_collection(self.collection)

@@ -15,6 +15,8 @@ if os.environ.get("KBSITE_TEST_STORE"):
         "BACKEND": "tests.services.shared_store.FileVectorStore",
         "OPTIONS": {"path": os.environ["KBSITE_TEST_STORE"]},
     }
+elif os.environ.get("KBSITE_TEST_COLLECTION"):
+    CLIENTS["vector_store"]["OPTIONS"]["collection"] = os.environ["KBSITE_TEST_COLLECTION"]
 if os.environ.get("KBSITE_TEST_SWEEP"):  # a test cannot wait a minute for the beat
     CELERY_BEAT_SCHEDULE = {
         name: {**entry, "schedule": float(os.environ["KBSITE_TEST_SWEEP"])} if name == "due jobs" else entry
