@@ -19,10 +19,10 @@ from documents.admin.draft_decisions import Decision, DecisionError, decide
 from documents.admin.draft_fields import Editor, FieldView, field_views
 from documents.admin.draft_place import place_of
 from documents.admin.draft_text import shown_text
-from documents.admin.model_state import model_line
+from documents.admin.model_state import document_line
 from documents.admin.progress import model_progress
 from documents.errors import DocumentError
-from documents.models import ApiDocument, DocumentEnrichment
+from documents.models import ApiDocument
 
 PAGE = "admin:documents_document_drafts"
 TEMPLATE = "admin/documents/apidocument/drafts.html"
@@ -114,7 +114,7 @@ class DraftPages(admin.ModelAdmin[ApiDocument]):
             "text": shown_text(document),
             "deleting": document.status == ApiDocument.Status.DELETING,
             "configured": configured,
-            "line": model_line(_job(document), configured=configured),
+            "line": document_line(document, configured=configured),
             "place": place_of(document.pk, services.documents_with_drafts()),
             "editor": editor,
             "lost": _lost(editor, fields),
@@ -138,12 +138,8 @@ class DraftPages(admin.ModelAdmin[ApiDocument]):
         return HttpResponseRedirect(reverse("admin:documents_apidocument_changelist"))
 
 
-def _job(document: ApiDocument) -> DocumentEnrichment | None:
-    return getattr(document, "enrichment", None)
-
-
 def _busy(document: ApiDocument | None) -> bool:
-    line = model_line(_job(document), configured=get_llm().configured) if document is not None else None
+    line = document_line(document, configured=get_llm().configured) if document is not None else None
     return line is not None and line.busy
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from documents.enrichment import PARTIAL
-from documents.models import LlmJob
+from documents.models import ApiDocument, LlmJob
 
 State = LlmJob.State
 
@@ -45,3 +45,12 @@ def model_line(job: LlmJob | None, *, configured: bool) -> ModelLine | None:
     if job.state == State.RUNNING:
         return ModelLine("blue", "clock", _("The model is writing"), busy=True)
     return ModelLine("plum", "clock", _("Waits for the model"), job.reason, busy=True)
+
+
+def document_line(document: ApiDocument, *, configured: bool) -> ModelLine | None:
+    """The line of a document: of a hidden one the model is told nothing, so that nothing is to come."""
+    line = model_line(getattr(document, "enrichment", None), configured=configured)
+    hidden = not document.enabled or document.missing_since is not None
+    if line is not None and line.busy and hidden:
+        return ModelLine("ink", "off", _("Waits until the document is no longer hidden"))
+    return line

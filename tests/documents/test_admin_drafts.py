@@ -127,6 +127,15 @@ def test_why_the_model_failed_is_said_with_a_button_to_try_again(curator: Client
     assert curator.get(f"{drafts_page(document)}state/").json() == {"busy": True}
 
 
+@pytest.mark.usefixtures("model")
+def test_a_hidden_document_waits_for_no_model(curator: Client) -> None:
+    document = indexed(BARE)
+    job(document, state=LlmJob.State.WAITING)
+    services.set_enabled(document_id=document.pk, enabled=False)
+    assert "Waits until the document is no longer hidden" in readable(curator.get(drafts_page(document)))
+    assert curator.get(f"{drafts_page(document)}state/").json() == {"busy": False}
+
+
 def test_a_header_that_cannot_be_read_takes_nothing_in(curator: Client, knowledge_base: Path) -> None:
     broken = "---\ntitle: x\nkeywords: [A\n---\nbody\n"
     document = with_draft(broken)
