@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -143,6 +144,24 @@ def database_url(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> It
     database = Database(MARIADB.url)
     yield database.url
     database.drop()
+
+
+@contextmanager
+def four_processes(folder: Path, redis_url: str, **variables: str) -> Iterator[Fleet]:
+    """Two web processes and two workers on MariaDB, Redis, and Milvus where a server is named."""
+    database, broker = Database(needs(MARIADB)), Broker(redis_url)
+    given = {"DATABASE_URL": database.url, "REDIS_URL": redis_url, **broker.variables, **variables}
+    fleet = Fleet(folder, given, milvus=True)
+    try:
+        for _ in range(2):
+            fleet.web()
+        for _ in range(2):
+            fleet.worker()
+        yield fleet
+    finally:
+        fleet.stop()
+        broker.remove()
+        database.drop()
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.services.conftest import Broker, needs
-from tests.services.databases import Database
+from tests.services.conftest import four_processes
 from tests.services.fleet import Fleet, WebProcess, until
-from tests.services.reachable import MARIADB
 
 TEXT = "---\ntitle: Note {0}\nkeywords: [NOTE_{0}X]\n---\n# Note {0}\n\nRestart the consumer group number {0}.\n"
 
@@ -21,20 +19,8 @@ TEXT = "---\ntitle: Note {0}\nkeywords: [NOTE_{0}X]\n---\n# Note {0}\n\nRestart 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Fleet]:
     """The four processes."""
-    database = Database(needs(MARIADB))
-    broker = Broker(redis_url)
-    folder = tmp_path_factory.mktemp("four")
-    fleet = Fleet(folder, {"DATABASE_URL": database.url, "REDIS_URL": redis_url, **broker.variables}, milvus=True)
-    try:
-        for _ in range(2):
-            fleet.web()
-        for _ in range(2):
-            fleet.worker()
+    with four_processes(tmp_path_factory.mktemp("four"), redis_url) as fleet:
         yield fleet
-    finally:
-        fleet.stop()
-        broker.remove()
-        database.drop()
 
 
 def put(web: WebProcess, name: str, category: str = "payment") -> dict[str, Any]:
