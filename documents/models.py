@@ -275,6 +275,27 @@ class DomainAggregation(LlmJob):
         return f"domain {self.domain_id}: {self.state}"
 
 
+class ReconcileRun(models.Model):
+    """One comparison of file, row, keyword index and vectors (``documents/reconcile.py``), with what it found."""
+
+    began_at = models.DateTimeField()
+    seconds = models.FloatField(default=0)
+    by = models.CharField(max_length=150)
+    # Whether the costly checks were made too: every file's hash, the vectors, the terms.
+    full = models.BooleanField(default=False)
+    found = models.PositiveIntegerField(default=0)
+    wrong = models.PositiveIntegerField(default=0)
+    # The first of them, without words: {"kind", "subject", "mended", "details"}.
+    findings = models.JSONField(default=list)
+
+    class Meta:
+        db_table = "reconcile_run"
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"reconcile #{self.pk}: {self.found} found, {self.wrong} wrong"
+
+
 class ToolInvocation(models.Model):
     """One tool call, whoever made it (LK-3). ``run_id`` and ``session_id`` are plain text: no key points upwards."""
 
