@@ -70,7 +70,7 @@ def move(document_id: int, file: FoundFile) -> bool:
             former = document.category
             document.title = read_document_bytes(data, file_path=file.file_path).title
             _take_path(document, file)
-            document.missing_since = None
+            _no_longer_missing(document)
             if former != file.category:
                 # The vectors carry the domain: they are made again, and answer until then.
                 _to_be_indexed(document)
@@ -94,6 +94,17 @@ def hide(document_id: int) -> bool:
         if document.status == _STATES.INDEXING:
             document.status, document.lease_owner, document.lease_expires_at = _STATES.PENDING, "", None
         _save_visible(document)
+    return True
+
+
+@repeated_on_deadlock
+def show_again(document_id: int) -> bool:
+    """Take back that a document was hidden, although its file is still gone: it went with most of the others."""
+    with transaction.atomic(durable=True):
+        document = _settled(document_id)
+        if document is None or document.missing_since is None:
+            return False
+        _reappear(document)
     return True
 
 
@@ -145,13 +156,17 @@ def _take_edit(document: ApiDocument, path: Path, digest: str) -> None:
 
 
 def _reappear(document: ApiDocument) -> None:
-    document.missing_since = None
     failed = document.status == _STATES.FAILED and document.error_code == "file_missing"
-    if document.error_code == "file_missing":
-        document.status_reason = document.error_code = ""
+    _no_longer_missing(document)
     if failed or (document.indexed_revision != document.revision and document.status != _STATES.INDEXING):
         _to_be_indexed(document)
     _save_visible(document)
+
+
+def _no_longer_missing(document: ApiDocument) -> None:
+    document.missing_since = None
+    if document.error_code == "file_missing":
+        document.status_reason = document.error_code = ""
 
 
 def _to_be_indexed(document: ApiDocument) -> None:

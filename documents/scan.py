@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 
 from django.db import transaction
@@ -19,13 +20,15 @@ from django.utils import timezone
 from documents import storage
 from documents.counters import bump
 from documents.deletion import mark_deleting
-from documents.disk_changes import absorb, hide, move, read_found
+from documents.disk_changes import absorb, hide, move, read_found, show_again
 from documents.domains import mark_dirty
 from documents.errors import DocumentError
 from documents.models import ApiDocument, KnowledgeDomain
 from documents.names import PREFIX, category_key
 from documents.publishing import drop_stale_staged, publish_leftovers
 from documents.reading import Reading
+from documents.region import Region
+from documents.scan_lock import alone_on_the_site
 from documents.scan_report import ScanReport, scan_state
 from documents.transactions import repeated_on_deadlock
 from documents.twins import free_twin_key
@@ -36,6 +39,8 @@ __all__ = ["ScanReport", "scan", "scan_state"]
 log = logging.getLogger("documents.scan")
 BATCH = 200
 _MASS_LEAST = 10
+_TOGETHER = timedelta(seconds=60)
+"""What vanishes within so long is one disappearance, however many scans see a part of it, and may turn up elsewhere."""
 _running = threading.Lock()
 
 
@@ -51,6 +56,7 @@ class _Row:
     settled: bool
     deleting: bool
     missing: bool
+    just_hidden: bool
 
 
 @dataclass(frozen=True)
@@ -67,40 +73,60 @@ def scan(*, prune: bool = False, dry_run: bool = False, confirmed: bool = False)
     """Compare folder and rows, and take in what changed on disk.
 
     ``prune`` deletes the documents whose file is missing; ``confirmed`` lets that happen to more than half of them at
-    once too. ``dry_run`` only counts. One scan at a time in a process; beside uploads and deletions it is safe. Never
+    once too. ``dry_run`` only counts. One scan at a time on the site; beside uploads and deletions it is safe. Never
     raises for what it finds on disk.
     """
-    with _running:
+    with _running, alone_on_the_site():
         began = time.monotonic()
         report = ScanReport(dry_run=dry_run)
+        if not dry_run:
+            publish_leftovers()
+            drop_stale_staged()
         _scan(report, prune=prune, confirmed=confirmed and prune)
         report.seconds = time.monotonic() - began
     log.info("scan%s: %s", " (dry run)" if dry_run else "", report)
     return report
 
 
-def _scan(report: ScanReport, *, prune: bool, confirmed: bool) -> None:
-    if not report.dry_run:
-        publish_leftovers()
-        drop_stale_staged()
-    rows = _rows()
-    if not _folder_ready(report, has_rows=any(not row.deleting for row in rows.values()), confirmed=confirmed):
+def scan_part(within: Region) -> ScanReport:
+    """The same for a part of the folder, by the same rules. What a crash left between commit and publication stays: it
+    is not this part's.
+
+    While a disappearance is held back it looks at the whole: a part of the part that is gone would seem harmless.
+    """
+    with _running, alone_on_the_site():
+        began = time.monotonic()
+        report = ScanReport()
+        _scan(report, within if scan_state().status == "ok" else None)
+        report.seconds = time.monotonic() - began
+    log.log(logging.INFO if report.found_something else logging.DEBUG, "scan of what was touched: %s", report)
+    return report
+
+
+def _scan(report: ScanReport, within: Region | None = None, *, prune: bool = False, confirmed: bool = False) -> None:
+    every_row = _rows()
+    if not _folder_ready(report, has_rows=any(not row.deleting for row in every_row.values()), confirmed=confirmed):
         return
-    found, unreadable = _look(report)
+    rows = every_row if within is None else _part_of(every_row, within)
+    found, unreadable = _look(report, within)
     _follow_spelling(rows, found)
     fresh = [file for path, file in found.items() if path not in rows]
     unseen = [
         row for path, row in rows.items()
         if path not in found and row.settled and not row.deleting and not row.file_path.startswith(unreadable)
     ]  # fmt: skip
-    moved = _take_moves(report, fresh, [row for row in unseen if not row.missing])
+    hidden_before = [row for row in every_row.values() if row.just_hidden and row.file_path not in found]
+    moved = _take_moves(report, fresh, [row for row in unseen if not row.missing] + hidden_before)
     _adopt(report, (file for file in fresh if file.file_path not in moved))
     _compare(report, rows, found)
     gone = [row for row in unseen if row.pk not in moved.values() and not row.missing]
-    _hide(report, gone, total=sum(not row.deleting and not row.missing for row in rows.values()), confirmed=confirmed)
+    before = [row for row in hidden_before if row.pk not in moved.values()]
+    present = sum(not row.deleting and not row.missing for row in every_row.values())
+    _hide(report, gone, before, total=present + len(before), confirmed=confirmed)
     if prune:
         _prune(report, [row for row in unseen if row.missing or row in gone])
-    if not report.dry_run:
+    # Of all files only a look at all of them can say that they are back.
+    if not report.dry_run and (within is None or report.warning):
         report.remember()
 
 
@@ -109,11 +135,17 @@ def _rows() -> dict[str, _Row]:
     columns = ("path_key", "pk", "file_path", "content_hash", "size")
     states = ("revision", "published_revision", "status", "missing_since")
     rows: dict[str, _Row] = {}
+    lately = timezone.now() - _TOGETHER
     documents = ApiDocument.objects.order_by("pk").values_list(*columns, *states)
     for key, pk, path, digest, size, revision, published, status, missing in documents.iterator(chunk_size=2_000):
         deleting = status == ApiDocument.Status.DELETING
-        rows[path] = _Row(pk, path, key, digest, size, revision == published, deleting, missing is not None)
+        settled, just_hidden = revision == published, missing is not None and missing > lately and not deleting
+        rows[path] = _Row(pk, path, key, digest, size, settled, deleting, missing is not None, just_hidden)
     return rows
+
+
+def _part_of(rows: dict[str, _Row], within: Region) -> dict[str, _Row]:
+    return {path: row for path, row in rows.items() if within.holds(path.removeprefix(PREFIX))}
 
 
 def _folder_ready(report: ScanReport, *, has_rows: bool, confirmed: bool) -> bool:
@@ -138,13 +170,13 @@ def _folder_ready(report: ScanReport, *, has_rows: bool, confirmed: bool) -> boo
     return True
 
 
-def _look(report: ScanReport) -> tuple[dict[str, FoundFile], tuple[str, ...]]:
+def _look(report: ScanReport, within: Region | None) -> tuple[dict[str, FoundFile], tuple[str, ...]]:
     """The documents' files by path, and the path prefixes that cannot be seen now."""
     found: dict[str, FoundFile] = {}
     unreadable: list[str] = []
     spellings = {category_key(name): name for name in KnowledgeDomain.objects.values_list("domain_id", flat=True)}
     try:
-        for item in walk(storage.base()):
+        for item in walk(storage.base(), within):
             if isinstance(item, Refused):
                 _skip(report, item.relative, item.reason)
                 if item.unreadable:
@@ -311,10 +343,15 @@ def _pairs(rows: dict[str, _Row], found: dict[str, FoundFile]) -> Iterator[tuple
             yield file, row
 
 
-def _hide(report: ScanReport, gone: list[_Row], *, total: int, confirmed: bool) -> None:
-    if total >= _MASS_LEAST and 2 * len(gone) > total and not confirmed:
-        report.held_back = len(gone)
+def _hide(report: ScanReport, gone: list[_Row], before: list[_Row], *, total: int, confirmed: bool) -> None:
+    """Hide what is gone, unless it is most of ``total``: then what went a moment ``before`` is shown again, too."""
+    vanished = len(before) + len(gone)
+    if gone and total >= _MASS_LEAST and 2 * vanished > total and not confirmed:
+        report.held_back = vanished
         log.warning("scan: %s", report.warning)
+        for row in before:
+            if not report.dry_run:
+                show_again(row.pk)
         return
     for row in gone:
         if report.dry_run or hide(row.pk):

@@ -40,6 +40,12 @@ class ScanReport:
         return f"{text}. {self.warning}" if self.warning else text
 
     @property
+    def found_something(self) -> bool:
+        """Whether anything differed from what is known."""
+        counts = (self.new, self.changed, self.moved, self.vanished, self.reappeared, self.pruned)
+        return any(counts) or bool(self.warning or self.skipped)
+
+    @property
     def warning(self) -> str:
         """Why nothing was hidden although files are missing; '' when all is well."""
         return warning_for(_FOLDER_MISSING if self.folder_missing else self.held_back)

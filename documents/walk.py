@@ -9,6 +9,7 @@ from pathlib import Path
 
 from documents.errors import DocumentError
 from documents.names import PREFIX, check_scanned_path, path_key
+from documents.region import Region
 
 _LONGEST_WALK = 40  # folders inside folders; MAX_PATH ends earlier, a loop of mounts does not
 
@@ -38,38 +39,48 @@ class Refused:
     unreadable: bool = False
 
 
-def walk(base: Path) -> Iterator[FoundFile | Refused]:
-    """Every ``.md`` file below ``base`` in order of its path. Dot-folders are skipped, links that leave are refused.
+def walk(base: Path, within: Region | None = None) -> Iterator[FoundFile | Refused]:
+    """Every ``.md`` file below ``base`` (of it, ``within`` this part) in order of its path. Dot-folders are skipped,
+    links that leave are refused.
 
     Raises ``OSError`` where the base itself cannot be read.
     """
     real_base = os.path.realpath(base)
-    yield from _folder(base, "", real_base, depth=0)
+    yield from _folder(base, "", _Walk(real_base, within), depth=0)
 
 
-def _folder(folder: Path, prefix: str, real_base: str, depth: int) -> Iterator[FoundFile | Refused]:
+@dataclass(frozen=True)
+class _Walk:
+    real_base: str
+    within: Region | None
+
+    def goes_to(self, relative: str) -> bool:
+        return self.within is None or self.within.leads_to(relative)
+
+
+def _folder(folder: Path, prefix: str, way: _Walk, depth: int) -> Iterator[FoundFile | Refused]:
     with os.scandir(folder) as listing:
         entries = sorted(listing, key=lambda entry: entry.name)
     for entry in entries:
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or not way.goes_to(prefix + entry.name):
             continue
         relative = prefix + entry.name
         try:
-            yield from _entry(entry, relative, real_base, depth)
+            yield from _entry(entry, relative, way, depth)
         except OSError as fault:
             yield Refused(_printable(relative), f"cannot be read: {fault.strerror or fault}", unreadable=True)
 
 
-def _entry(entry: os.DirEntry[str], relative: str, real_base: str, depth: int) -> Iterator[FoundFile | Refused]:
+def _entry(entry: os.DirEntry[str], relative: str, way: _Walk, depth: int) -> Iterator[FoundFile | Refused]:
     if entry.is_symlink() and entry.is_dir():
         yield Refused(_printable(relative), "a symbolic link to a folder is not followed")
     elif entry.is_dir(follow_symlinks=False):
         if depth >= _LONGEST_WALK:
             yield Refused(_printable(relative), "too many folders inside folders")
         else:
-            yield from _folder(Path(entry.path), f"{relative}/", real_base, depth + 1)
+            yield from _folder(Path(entry.path), f"{relative}/", way, depth + 1)
     elif entry.name.lower().endswith(".md"):
-        yield _file(entry, relative, real_base)
+        yield _file(entry, relative, way.real_base)
 
 
 def _file(entry: os.DirEntry[str], relative: str, real_base: str) -> FoundFile | Refused:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import unicodedata
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from documents import scan as scan_module
 from documents.disk_changes import read_found
 from documents.errors import DocumentError
 from documents.models import ApiDocument, DocumentHistory, KnowledgeDomain
-from documents.scan import scan, scan_state
+from documents.region import Region
+from documents.scan import scan, scan_part, scan_state
 from documents.services import delete_document, edit_metadata, read_content
 from documents.source import read_document
 from documents.worker import run_due_jobs
@@ -521,9 +524,9 @@ def test_a_file_deleted_between_the_walk_and_the_insert_gets_no_row(knowledge_ba
     monkeypatch.setattr(scan_module, "_insert", unlinked_again)
     real_look = scan_module._look
 
-    def walk_that_saw_it(report: Any) -> Any:
+    def walk_that_saw_it(*given: Any) -> Any:
         file.write_bytes(data)
-        return real_look(report)
+        return real_look(*given)
 
     monkeypatch.setattr(scan_module, "_look", walk_that_saw_it)
     assert scan().new == 0
@@ -549,9 +552,9 @@ def test_a_replacement_during_the_scan_is_not_taken_for_an_edit(knowledge_base: 
     document = upload(OLD).document
     real = scan_module._look
 
-    def replaced_after_the_rows_were_read(report: Any) -> Any:
+    def replaced_after_the_rows_were_read(*given: Any) -> Any:
         upload(NEW)
-        return real(report)
+        return real(*given)
 
     monkeypatch.setattr(scan_module, "_look", replaced_after_the_rows_were_read)
     assert scan().changed == 0
@@ -563,8 +566,8 @@ def test_an_upload_during_the_scan_is_not_hidden(knowledge_base: Path, monkeypat
     document = upload(OLD).document
     real = scan_module._look
 
-    def looked_before_the_file_was_there(report: Any) -> Any:
-        return {}, real(report)[1]
+    def looked_before_the_file_was_there(*given: Any) -> Any:
+        return {}, real(*given)[1]
 
     monkeypatch.setattr(scan_module, "_look", looked_before_the_file_was_there)
     assert scan().vanished == 0
@@ -580,3 +583,95 @@ def test_the_log_says_how_many_and_how_long(knowledge_base: Path, caplog: pytest
     assert line.levelname == "INFO"
     assert "1 files: 1 new" in line.getMessage()
     assert " s" in line.getMessage()
+
+
+# ---- A part of the folder, and disappearances that come in parts -----------------------------------------------------
+
+
+def test_a_part_is_taken_in_and_the_rest_left(knowledge_base: Path) -> None:
+    put(knowledge_base, "payment/a.md")
+    put(knowledge_base, "payment/v2/b.md", NEW)
+    put(knowledge_base, "api/c.md", text("C"))
+    assert scan_part(Region(["payment/v2"])).new == 1
+    assert paths() == ["knowledge_base/payment/v2/b.md"]
+    assert scan_part(Region(["payment/a.md"])).new == 1
+    (knowledge_base / "payment" / "v2" / "b.md").unlink()
+    (knowledge_base / "payment" / "a.md").write_text(NEW)
+    report = scan_part(Region(["payment/v2"]))
+    assert (report.vanished, report.changed, hidden()) == (1, 0, ["b.md"])
+
+
+def test_a_part_goes_by_the_rules_of_names_of_the_whole(knowledge_base: Path) -> None:
+    document = upload(OLD, "readme.md").document
+    (knowledge_base / "payment" / "readme.md").rename(knowledge_base / "payment" / "README.md")
+    report = scan_part(Region(["payment/README.md"]))
+    assert (report.moved, report.new, report.vanished) == (1, 0, 0)
+    document.refresh_from_db()
+    assert document.file_name == "README.md"
+
+
+def test_of_one_name_in_two_unicode_forms_a_part_takes_the_same_file_as_the_whole(knowledge_base: Path) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "café.md") for form in ("NFC", "NFD"))
+    put(knowledge_base, f"payment/{composed}", OLD)
+    scan()
+    put(knowledge_base, f"payment/{decomposed}", NEW)
+    if len(list((knowledge_base / "payment").iterdir())) == 1:
+        pytest.skip("this disk holds the two names for one")
+    assert scan_part(Region([f"payment/{decomposed}"])).changed == 0
+    assert read_content(document_id=ApiDocument.objects.get().pk) == OLD.encode()
+
+
+def test_a_part_never_takes_the_file_of_a_document_that_is_being_deleted(knowledge_base: Path) -> None:
+    document = upload(OLD).document
+    ApiDocument.objects.update(status="DELETING")
+    put(knowledge_base, "payment/timeouts.md", NEW)
+    report = scan_part(Region(["payment/timeouts.md"]))
+    assert (report.new, report.changed) == (0, 0)
+    assert list(ApiDocument.objects.values_list("pk", "revision", "status")) == [(document.pk, 1, "DELETING")]
+
+
+def test_a_part_never_compares_what_is_not_published(knowledge_base: Path) -> None:
+    upload(OLD)
+    ApiDocument.objects.update(revision=2, content_hash="0" * 64)
+    put(knowledge_base, "payment/timeouts.md", NEW)
+    assert scan_part(Region(["payment"])).changed == 0
+    assert ApiDocument.objects.get().revision == 2
+
+
+def test_most_documents_vanishing_in_parts_hides_nothing_in_the_end(knowledge_base: Path) -> None:
+    """An unmount that takes seconds, or `rm -r`: no scan sees more than a third of it."""
+    for number in range(12):
+        upload(text(f"CODE_{number}"), f"{number}.md", f"domain-{number % 3}")
+    for number in range(3):
+        for file in (knowledge_base / f"domain-{number}").iterdir():
+            file.unlink()
+        scan_part(Region([f"domain-{number}"]))
+    assert hidden() == []
+    assert scan_state().status == "degraded"
+    report = scan()
+    assert (report.held_back, report.vanished, hidden()) == (12, 0, [])
+    assert scan_part(Region(["domain-0"])).held_back == 12
+    assert scan(prune=True, confirmed=True).pruned == 12
+
+
+def test_documents_that_vanish_one_after_the_other_over_days_are_hidden(knowledge_base: Path) -> None:
+    for number in range(12):
+        upload(text(f"CODE_{number}"), f"{number}.md")
+    for number in range(9):
+        (knowledge_base / "payment" / f"{number}.md").unlink()
+        assert scan().vanished == 1
+        ApiDocument.objects.filter(missing_since__isnull=False).update(missing_since=timezone.now() - timedelta(days=1))
+    assert len(hidden()) == 9
+
+
+def test_a_move_of_which_the_first_half_was_seen_alone_keeps_the_row(knowledge_base: Path) -> None:
+    document = indexed(OLD)
+    (knowledge_base / "payment" / "timeouts.md").unlink()
+    scan_part(Region(["payment/timeouts.md"]))
+    assert hidden() == ["timeouts.md"]
+    put(knowledge_base, "payment/renamed.md", OLD)
+    report = scan_part(Region(["payment/renamed.md"]))
+    assert (report.moved, report.new) == (1, 0)
+    document.refresh_from_db()
+    assert (document.file_name, document.missing_since, document.status_reason) == ("renamed.md", None, "")
+    assert (document.revision, document.status) == (1, "INDEXED")
