@@ -389,6 +389,11 @@ if BEHIND_PROXY:
     SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = True
     SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
 
+# A folder for tests that stop this process at named places (documents/failpoints.py). It is no variable of a site's:
+# settings that don't allow it refuse to start where it is set.
+FAILPOINTS = os.environ.get("KBSITE_FAILPOINTS", "")
+FAILPOINTS_ALLOWED = False
+
 # First administrator, made by `manage.py bootstrap` when there is none; without a password a random one is shown once.
 ADMIN_USER = env.str("KBSITE_ADMIN_USER", "") or "admin"
 ADMIN_PASSWORD = env.str("KBSITE_ADMIN_PASSWORD", "")

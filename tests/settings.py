@@ -40,5 +40,6 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(_root / "test.sqlite3")}
 CLIENTS["vector_store"] = {"BACKEND": "clients.fakes.InMemoryVectorStore"}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+FAILPOINTS_ALLOWED = True
 EMBEDDED_WORKER = False  # tests run the jobs themselves
 WHITENOISE_AUTOREFRESH = True  # look static files up when asked: each test client would list them all, 0.1 s of it

@@ -26,6 +26,7 @@ REST_FRAMEWORK = {
     **REST_FRAMEWORK,
     "DEFAULT_THROTTLE_RATES": {"lookup": "9999/min", "chat": "20/min", "upload": "9999/min"},
 }
+FAILPOINTS_ALLOWED = True
 # Names of its own for what Celery makes beside the queues, so that a run can remove it.
 CELERY_CONTROL_EXCHANGE = CELERY_QUEUE
 CELERY_EVENT_EXCHANGE = f"{CELERY_QUEUE}-ev"
