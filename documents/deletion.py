@@ -14,6 +14,7 @@ from clients.registry import get_vector_store
 from documents import history, storage
 from documents.counters import bump
 from documents.domains import mark_dirty
+from documents.failpoints import failpoint
 from documents.models import ApiDocument, DeletedDocument, DocumentHistory
 from documents.publishing import locked
 from documents.terms import remove_chunks
@@ -36,6 +37,7 @@ def delete_document(*, document_id: int, user: AbstractBaseUser | None) -> bool:
     by = user.get_username() if user else ""
     if not mark_deleting(document_id):
         raise not_found()
+    failpoint("delete.marked")
     gone = finish_deletion(document_id, by=by)
     wake_worker()
     return gone
@@ -67,6 +69,7 @@ def finish_deletion(document_id: int, *, by: str = "") -> bool:
     """
     try:
         _remove_vectors(document_id)
+        failpoint("delete.vectors_removed")
         return _remove_file_and_row(document_id, by=by)
     except (ClientError, OSError, storage.UnsafePath) as fault:
         _note_delay(document_id, fault)
@@ -104,12 +107,15 @@ def _remove_file_and_row(document_id: int, *, by: str) -> bool:
         seq = bump()
         history.keep_published(document, reason=DocumentHistory.Reason.DELETED, by=by)
         history.keep_staged(document, reason=DocumentHistory.Reason.DELETED, by=by)
+        failpoint("delete.history_kept")
         storage.unlink_published(document.file_path)
+        failpoint("delete.unlinked")
         storage.drop_staged(document.pk, document.revision)
         DeletedDocument.objects.update_or_create(document_id=document.pk, defaults={"seq": seq})
         remove_chunks([document.pk])
         file_path = document.file_path
         document.delete()
+    failpoint("delete.after_commit")
     log.info("%s: deleted", file_path)
     return True
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from documents.domain_documents import COUNTED
 from documents.domain_plain import plain_texts
+from documents.failpoints import failpoint
 from documents.models import ApiDocument, DomainAggregation, KnowledgeDomain
 from documents.names import category_key
 
@@ -83,6 +84,7 @@ def recompute(category: str) -> bool:
         if domain is None:
             return True
         changes = {"computed_seq": domain.dirty_seq, **_news(domain)}
+        failpoint("domain.before_write")
         if KnowledgeDomain.objects.filter(pk=domain.pk, dirty_seq=domain.dirty_seq).update(**changes):
             return True
     return False  # changes keep coming: the next round takes it

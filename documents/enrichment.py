@@ -29,6 +29,7 @@ from documents.enrichment_due import READABLE, due_documents, unseen
 from documents.enrichment_review import accept
 from documents.enrichment_text import Subject, messages_for, rules
 from documents.errors import DocumentError
+from documents.failpoints import failpoint
 from documents.generated import PROPOSED, in_use, lacking_fields, wanted_fields, with_drafts
 from documents.llm_jobs import Lease, LeasedLLM, LeaseLostError, claim, fail, finish, give_back, running
 from documents.models import ApiDocument, DocumentEnrichment, LlmJob
@@ -198,6 +199,7 @@ def _write(job: _Job, answer: StructuredAnswer) -> list[str] | None:
         document.save(update_fields=["generated"])
         if in_use(document.metadata, generated) != before:
             mark_drafts(document.category)
+        failpoint("enrichment.before_commit")
     return [field for field in allowed if field in answer.values]
 
 

@@ -19,6 +19,7 @@ from documents import storage
 from documents.content import current_bytes
 from documents.disk_changes import absorb
 from documents.errors import DocumentError
+from documents.failpoints import failpoint
 from documents.jobs import LEASE_SECONDS, Claim, fail, give_back, held, renew
 from documents.models import ApiDocument, DocumentChunk
 from documents.publishing import publish
@@ -88,11 +89,13 @@ def index_claimed(
     A fault while ``stopping()`` is the stop's own (the embedding processes are gone): the lease is given back.
     """
     began = time.monotonic()
+    failpoint("index.claimed")
     try:
         title, body = _title_and_body(job)
         chunks = _chunks_of(body)
         content = _Content(chunks, terms_of_chunks(chunks, title=title), is_cjk_text(body))
         passages = _embed(job, chunks, embedder, on_progress) if chunks else None
+        failpoint("index.embedded")
         _write(job, content, content.vectors(passages, job.category) if passages is not None else [])
     except Stopped:
         give_back(job)
@@ -179,6 +182,7 @@ def _write(job: Claim, content: _Content, rows: Sequence[ChunkVector]) -> None:
                 store.discard(job.document_id, job.revision)  # rebuilt in fewer chunks: no tail may stay
             unflushed.set()
             store.upsert(job.document_id, job.revision, rows)
+        failpoint("index.upserted")
         if not _commit(job, content):
             _discard_unless_wanted(job)
             raise _Superseded
@@ -209,6 +213,8 @@ def _commit(job: Claim, content: _Content) -> bool:
         rows = [_row(job, chunk, packed(terms)) for chunk, terms in zip(content.chunks, content.terms, strict=True)]
         DocumentChunk.objects.bulk_create(rows, batch_size=_ROWS_AT_A_TIME)
         count_chunks(rows)
+        failpoint("index.before_commit")
+    failpoint("index.after_commit")
     return True
 
 

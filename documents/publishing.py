@@ -12,6 +12,7 @@ from django.utils import timezone
 from documents import history, storage
 from documents.counters import bump
 from documents.domains import mark_dirty
+from documents.failpoints import failpoint
 from documents.models import ApiDocument, DocumentHistory
 from documents.transactions import repeated_on_deadlock
 
@@ -61,7 +62,9 @@ def publish(document_id: int, revision: int, *, by: str = "") -> bool:
         staged = storage.staged_path(document_id, revision)
         if staged.exists():
             history.keep_published(document, reason=DocumentHistory.Reason.REPLACED, by=by)
+            failpoint("publish.history_kept")
             storage.put_in_place(staged, document.file_path)
+            failpoint("publish.renamed")
         elif _already_in_place(document):
             history.note_interrupted(document)
         else:
@@ -70,6 +73,7 @@ def publish(document_id: int, revision: int, *, by: str = "") -> bool:
         document.published_revision = revision
         document.seq = bump()
         document.save(update_fields=["published_revision", "seq"])
+    failpoint("publish.after_commit")
     return True
 
 
@@ -130,6 +134,7 @@ def withdraw(document_id: int, revision: int, before: Before | None) -> None:
         mark_dirty(document.category)
         document.seq = bump()
         document.save()
+        failpoint("withdraw.before_commit")
 
 
 def _take_file_back(document: ApiDocument) -> None:

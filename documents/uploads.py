@@ -20,6 +20,7 @@ from documents.content import current_bytes
 from documents.counters import bump
 from documents.domains import known_spelling, mark_dirty
 from documents.errors import DocumentError
+from documents.failpoints import failpoint
 from documents.frontmatter import FrontmatterMalformed, rewrite
 from documents.generated import settle
 from documents.models import ApiDocument, DocumentEnrichment
@@ -172,7 +173,9 @@ def _store(file: _File, *, user: AbstractBaseUser | None, expected_revision: int
         document, before = _commit(file, user=user, expected_revision=expected_revision)
     except OSError as fault:
         raise _save_failed(fault) from fault
+    failpoint("upload.after_commit")
     _publish_or_withdraw(document, before, by=user.get_username() if user else "")
+    failpoint("upload.after_publish")
     wake_worker()
     # A deletion may have come after our commit: then the answer is the document as it was saved.
     document = ApiDocument.objects.filter(pk=document.pk).first() or document
@@ -220,6 +223,7 @@ def _commit(
 ) -> tuple[ApiDocument, Before | None]:
     """The synced bytes under ``.staging/{id}.{revision}`` and the row that owns them, both or neither."""
     temporary = storage.write_temporary(file.data)
+    failpoint("upload.temporary_written")
     saving = _Saving()
     try:
         for attempt in range(_ATTEMPTS):
@@ -227,6 +231,7 @@ def _commit(
                 with transaction.atomic(durable=True):
                     document, before = _save_row(file, saving, user=user, expected_revision=expected_revision)
                     storage.stage(temporary, document.pk, document.revision)
+                    failpoint("upload.before_commit")
                 return document, before
             except (IntegrityError, OperationalError) as fault:
                 # Two first uploads of one name at once: the later one replaces. A deadlock: the same again will do.

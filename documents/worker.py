@@ -25,6 +25,7 @@ from clients.registry import get_embedder, get_llm, get_vector_store
 from documents import history, llm_jobs
 from documents.deletion import finish_deletions
 from documents.domains import ensure_rows, recompute_dirty
+from documents.failpoints import failpoint
 from documents.ingest import Stopped, index_claimed
 from documents.jobs import Claim, claim_next, release_dead_leases
 from documents.llm_lane import run_next
@@ -272,6 +273,7 @@ class Housekeeping:
 def sweep() -> None:
     """What a crash or a lost hint left behind: unpublished revisions, stale staged files, domains without a row."""
     published = publish_leftovers()
+    failpoint("sweep.published")
     dropped = drop_stale_staged()
     ensure_rows()
     if published or dropped:
