@@ -22,9 +22,11 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Changes:
-    """Names below the folder, relative and with ``/``. ``everything``: what changed cannot be told, look at it all."""
+    """Names below the folder, relative and with ``/``; ``folders`` are those that came or went and are, or were,
+    folders. ``everything``: what changed cannot be told, look at it all."""
 
     paths: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
     everything: bool = False
 
 
@@ -65,12 +67,19 @@ class FolderEvents:
             return Changes(everything=True)
         if isinstance(raw, str):
             return Changes()
-        if any(self._is_of_folders(kind, path) for kind, path in raw):
+        known = self._folders
+        folders = _of_folders(raw, known)
+        if folders:
             # Watched before anyone looks into them: nothing falls in between.
             raw = raw | self._watch_folders()
-        paths = frozenset(self._relative(path) for _kind, path in raw if path != self._root)
-        gone = any(path == self._root and kind != _MODIFIED for kind, path in raw)
-        return Changes(paths, everything=gone)
+            known = known | self._folders
+            folders |= _of_folders(raw, known)
+        below = {path for _kind, path in raw if path not in known} | folders
+        return Changes(
+            paths=frozenset(self._relative(path) for path in below if path != self._root),
+            folders=frozenset(self._relative(path) for path in folders),
+            everything=self._root in folders,
+        )
 
     def is_current(self) -> bool:
         """Whether the base is still the folder that is watched: not unmounted, not moved away, not another's place."""
@@ -84,10 +93,6 @@ class FolderEvents:
 
     def _is_another(self) -> bool:
         return os.path.realpath(self._base) != self._root or _identity(self._root) != self._identity
-
-    def _is_of_folders(self, kind: int, path: str) -> bool:
-        """Whether the list of folders is another now. One that was made again is: its watch went with the former."""
-        return kind != _MODIFIED if path in self._folders else _is_folder(path)
 
     def _relative(self, path: str) -> str:
         return path[len(self._root) :].strip(os.sep).replace(os.sep, "/")
@@ -129,6 +134,11 @@ def _identity(folder: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return there.st_dev, there.st_ino
+
+
+def _of_folders(raw: set[tuple[int, str]], known: frozenset[str]) -> set[str]:
+    """Folders that came or went. One that was made again did both: its watch went with the former."""
+    return {path for kind, path in raw if (kind != _MODIFIED if path in known else _is_folder(path))}
 
 
 def _is_folder(path: str) -> bool:

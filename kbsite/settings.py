@@ -219,6 +219,7 @@ KNOWLEDGE_BASE_PATH_IS_SET = bool(env.str("KNOWLEDGE_BASE_PATH", ""))
 SAMPLE_KNOWLEDGE_BASE = BASE_DIR / "sample_knowledge_base"
 UPLOAD_MAX_BYTES = _positive("UPLOAD_MAX_BYTES", 5 * 1024 * 1024)
 TRASH_DAYS = _positive("TRASH_DAYS", 30, lowest=0)
+WATCH_FOLDER = _boolean("WATCH_FOLDER", True)
 KEYWORD_FIELDS = tuple(env.list("KEYWORD_FIELDS", default=["keywords"]))
 KNOWLEDGE_MAP_MAX_CHARS = _positive("KNOWLEDGE_MAP_MAX_CHARS", 12_000, lowest=200)
 # Multipart bodies: the file itself is bounded while it streams (documents/api.py); fields by Django.

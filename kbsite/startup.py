@@ -17,6 +17,7 @@ from documents.data_dir import DataDirInUse, hold_data_dir
 from documents.local_server import announce_server, withdraw_server
 from documents.scan import scan
 from documents.source import get_keyword_index
+from documents.watcher import get_watcher
 from documents.worker import get_worker
 
 log = logging.getLogger("kbsite.startup")
@@ -42,6 +43,9 @@ def _warm_up() -> None:
     """L0 first, then the disk, then the vectors: each is of use without the next."""
     try:
         get_keyword_index().refresh()
+        if settings.WATCH_FOLDER:
+            # It listens before the scan looks: what changes meanwhile is heard. Who scans nothing has it compare.
+            get_watcher().start(compare_first=not settings.EMBEDDED_WORKER)
         if settings.EMBEDDED_WORKER:
             _scan()
             get_keyword_index().refresh()
@@ -74,6 +78,7 @@ def _scan() -> None:
 
 def stop_site() -> None:
     """The reverse; safe after a start that was refused half way."""
+    get_watcher().stop()
     if settings.EMBEDDED_WORKER:
         get_worker().stop()
     if settings.EMBEDDED:

@@ -64,6 +64,9 @@ SECTIONS = (
             Variable("KNOWLEDGE_BASE_PATH", says="Unset: knowledge_base/, filled with the sample on a first start."),
             Variable("UPLOAD_MAX_BYTES", "5242880"),
             Variable("TRASH_DAYS", "30", "Days that replaced and deleted revisions are kept under .history/."),
+            Variable(
+                "WATCH_FOLDER", "true", "Files that others edit, add, move or remove are taken in within seconds."
+            ),
             Variable("KEYWORD_FIELDS", "keywords", "Frontmatter fields that become keywords, comma-separated."),
             Variable("KNOWLEDGE_MAP_MAX_CHARS", "12000"),
         ),

@@ -15,7 +15,7 @@ _READ_BY_SETTINGS = """
     RETRIEVAL_MAX_L2_DISTANCE RETRIEVAL_HIGHLY_RELEVANT_THRESHOLD RETRIEVAL_REFERENCE_THRESHOLD
     RETRIEVAL_DOMAIN_LIMIT LOOKUP_BUDGET LOOKUP_LANGUAGE MEMORY_TTL KEYWORD_FIELDS KNOWLEDGE_MAP_MAX_CHARS
     TRASH_DAYS UPLOAD_MAX_BYTES SECRET_KEY ALLOWED_HOSTS CSRF_TRUSTED_ORIGINS BEHIND_PROXY HOST PORT TZ
-    LLM_PARALLEL AUTO_ACCEPT_FRONTMATTER CELERY_QUEUE
+    LLM_PARALLEL AUTO_ACCEPT_FRONTMATTER CELERY_QUEUE WATCH_FOLDER
 """
 for _name in _READ_BY_SETTINGS.split():
     os.environ.pop(_name, None)
@@ -42,4 +42,5 @@ CLIENTS["vector_store"] = {"BACKEND": "clients.fakes.InMemoryVectorStore"}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 FAILPOINTS_ALLOWED = True
 EMBEDDED_WORKER = False  # tests run the jobs themselves
+WATCH_FOLDER = False  # and scan when they mean to; tests/documents/test_watcher.py watches
 WHITENOISE_AUTOREFRESH = True  # look static files up when asked: each test client would list them all, 0.1 s of it
