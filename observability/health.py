@@ -22,6 +22,7 @@ from clients.masking import mask_credentials
 from clients.registry import get_embedder, get_llm, get_session_memory, get_vector_store
 from documents.scan import scan_state
 from documents.source import get_keyword_index
+from documents.watch_state import watch_state
 from documents.worker import get_worker
 from observability.thresholds import growth_beyond_fit
 
@@ -128,9 +129,9 @@ def _memory() -> PartHealth:
 
 
 def _worker() -> PartHealth:
-    state = scan_state()
-    if state.status != "ok":
-        return state
+    for state in (scan_state(), watch_state()):
+        if state.status != "ok":
+            return state
     if not settings.EMBEDDED_WORKER:
         return PartHealth("ok", _("Jobs run in processes of their own."))
     health = get_worker().health()
