@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from documents import storage
+from documents.former_life import state_of
 from documents.models import ApiDocument, DeletedDocument, DocumentHistory
 
 log = logging.getLogger("documents.history")
@@ -83,6 +84,7 @@ def _row(
             "size": size,
             "reason": reason,
             "created_by": by[:150],
+            "state": state_of(document) if reason == DocumentHistory.Reason.DELETED else {},
         },
     )
     return row
@@ -100,10 +102,11 @@ def bytes_of(document_id: int, revision: int) -> bytes | None:
         return None
 
 
-def prune() -> int:
-    """Let go of bytes older than ``TRASH_DAYS`` and of old tombstones; how many revisions that were."""
+def prune(days: int | None = None) -> int:
+    """Let go of bytes older than ``days`` (else ``TRASH_DAYS``) and of old tombstones; how many revisions that were."""
     now = timezone.now()
-    old = DocumentHistory.objects.filter(created_at__lt=now - timedelta(days=settings.TRASH_DAYS))
+    days = settings.TRASH_DAYS if days is None else days
+    old = DocumentHistory.objects.filter(created_at__lt=now - timedelta(days=days))
     removed = 0
     for pk, stored_name in list(old.values_list("pk", "stored_name")):
         storage.history_path(stored_name).unlink(missing_ok=True)
@@ -112,7 +115,7 @@ def prune() -> int:
     DeletedDocument.objects.filter(deleted_at__lt=now - timedelta(days=TOMBSTONE_DAYS)).delete()
     _remove_orphans()
     if removed:
-        log.info("history: %s earlier revisions were older than %s days and are gone", removed, settings.TRASH_DAYS)
+        log.info("history: %s earlier revisions were older than %s days and are gone", removed, days)
     return removed
 
 

@@ -147,6 +147,8 @@ class DocumentHistory(models.Model):
     reason = models.CharField(max_length=10, choices=Reason.choices)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     created_by = models.CharField(max_length=150, blank=True, default="")
+    # What else a deleted document was, for its return (``documents/former_life.py``); empty for a replaced revision.
+    state = models.JSONField(default=dict, blank=True, editable=False)
 
     class Meta:
         db_table = "document_history"

@@ -33,6 +33,7 @@ from documents.models import ApiDocument
 from documents.publishing import locked
 from documents.reading import read_document_bytes
 from documents.transactions import repeated_on_deadlock
+from documents.undo import in_its_place, kept_bytes, living_document, require_kept, restore_revision
 from documents.uploads import (
     UploadOutcome,
     edit_metadata,
@@ -56,13 +57,18 @@ __all__ = [
     "drafts_of",
     "edit_metadata",
     "enrichment_progress",
+    "in_its_place",
+    "kept_bytes",
     "keywords_of",
+    "living_document",
     "read_content",
     "regenerate_drafts",
     "reject_drafts",
     "replace_text",
     "request_reindex",
+    "require_kept",
     "restore_draft",
+    "restore_revision",
     "retry_failed_enrichment",
     "set_enabled",
     "undo_acceptance",

@@ -21,10 +21,11 @@ from documents.counters import bump
 from documents.domains import known_spelling, mark_dirty
 from documents.errors import DocumentError
 from documents.failpoints import failpoint
+from documents.former_life import FormerLife
 from documents.frontmatter import FrontmatterMalformed, rewrite
 from documents.generated import settle
 from documents.models import ApiDocument, DocumentEnrichment
-from documents.names import check_category, check_file_name, document_path, path_key
+from documents.names import PREFIX, check_category, check_file_name, check_scanned_path, document_path, path_key
 from documents.publishing import Before, publish, remember, withdraw
 from documents.reading import Reading, read_document_bytes
 from documents.terms import remove_chunks
@@ -127,6 +128,27 @@ def replace_text(
     return _store(file, user=user, expected_revision=document.revision).document
 
 
+def store_restored(
+    *, file_path: str, data: bytes, user: AbstractBaseUser | None, former: FormerLife | None
+) -> UploadOutcome:
+    """Save bytes that were kept of an earlier revision, at ``file_path``, as an upload is saved.
+
+    With ``former`` a deleted document comes back under its id; refused as ``path_taken`` (409) where another document
+    has its place. Raises what :func:`upload_document` raises.
+    """
+    place = check_scanned_path(file_path.removeprefix(PREFIX))
+    file = _checked(place.file_path, place.category, place.file_name, data)
+    return _store(file, user=user, expected_revision=None, former=former)
+
+
+def path_taken(other: ApiDocument) -> DocumentError:
+    """The refusal where a deleted document's place is another's by now."""
+    detail = _(
+        "%(path)s is another document by now. Restore the text as a new revision of that one, or delete that one first."
+    )
+    return DocumentError(detail % {"path": other.file_path}, code="path_taken", field="replace", status=409)
+
+
 def require(document_id: int) -> ApiDocument:
     """The document, unless it is gone or going: then ``not_found`` (404)."""
     document = ApiDocument.objects.filter(pk=document_id).exclude(status=ApiDocument.Status.DELETING).first()
@@ -165,12 +187,14 @@ def _checked(file_path: str, category: str, file_name: str, data: bytes) -> _Fil
     return _File(file_path, category, file_name, data, storage.content_hash(data), reading)
 
 
-def _store(file: _File, *, user: AbstractBaseUser | None, expected_revision: int | None) -> UploadOutcome:
-    known = _unchanged(file)
+def _store(
+    file: _File, *, user: AbstractBaseUser | None, expected_revision: int | None, former: FormerLife | None = None
+) -> UploadOutcome:
+    known = _unchanged(file) if former is None else None
     if known is not None:
         return UploadOutcome(known, created=False, unchanged=True)
     try:
-        document, before = _commit(file, user=user, expected_revision=expected_revision)
+        document, before = _commit(file, user=user, expected_revision=expected_revision, former=former)
     except OSError as fault:
         raise _save_failed(fault) from fault
     failpoint("upload.after_commit")
@@ -219,7 +243,7 @@ def queue_again(document_id: int) -> bool:
 
 
 def _commit(
-    file: _File, *, user: AbstractBaseUser | None, expected_revision: int | None
+    file: _File, *, user: AbstractBaseUser | None, expected_revision: int | None, former: FormerLife | None
 ) -> tuple[ApiDocument, Before | None]:
     """The synced bytes under ``.staging/{id}.{revision}`` and the row that owns them, both or neither."""
     temporary = storage.write_temporary(file.data)
@@ -229,7 +253,9 @@ def _commit(
         for attempt in range(_ATTEMPTS):
             try:
                 with transaction.atomic(durable=True):
-                    document, before = _save_row(file, saving, user=user, expected_revision=expected_revision)
+                    document, before = _save_row(
+                        file, saving, user=user, expected_revision=expected_revision, former=former
+                    )
                     storage.stage(temporary, document.pk, document.revision)
                     failpoint("upload.before_commit")
                 return document, before
@@ -247,7 +273,12 @@ def _commit(
 
 
 def _save_row(
-    file: _File, saving: _Saving, *, user: AbstractBaseUser | None, expected_revision: int | None
+    file: _File,
+    saving: _Saving,
+    *,
+    user: AbstractBaseUser | None,
+    expected_revision: int | None,
+    former: FormerLife | None,
 ) -> tuple[ApiDocument, Before | None]:
     key = path_key(file.file_path)
     same_key = list(ApiDocument.objects.select_for_update().filter(path_key=key).order_by("pk"))
@@ -259,15 +290,22 @@ def _save_row(
         document is None or document.status == ApiDocument.Status.DELETING or document.revision != expected_revision
     ):
         raise stale_revision()
+    if former is not None and document is not None and document.status != ApiDocument.Status.DELETING:
+        raise path_taken(document)
+    fresh = document is None
     if document is None:
         _refuse_category_twin(file.category)
         document = ApiDocument(path_key=key, file_path=file.file_path, category=file.category, file_name=file.file_name)
+        if former is not None:
+            former.begin(document)
     elif document.status == ApiDocument.Status.DELETING:
         _forget_deleted_content(document)
     _take_content(document, file)
     if expected_revision is None:
         document.uploaded_by_id = user.pk if user else None
-    document.save()
+    document.save(force_insert=fresh)
+    if former is not None:
+        former.take_up(document)
     mark_dirty(document.category)
     document.seq = bump()
     document.save(update_fields=["seq"])

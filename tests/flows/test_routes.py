@@ -23,7 +23,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from agents.models import ChatSession, Message, Run
-from documents.models import ApiDocument, KnowledgeDomain
+from documents.models import ApiDocument, DocumentHistory, KnowledgeDomain
 from documents.names import path_key
 from tests.doors import program
 
@@ -85,12 +85,17 @@ TABLE: dict[str, Row] = {
     # Own pages below /admin/
     "admin/lookup-test/": page(GET="staff", POST="staff"),
     "admin/lookup-test/forget/": page(POST="staff"),
+    "admin/reconcile/": page(GET="staff", POST="staff"),
     # Programs
     "api/v1/documents/": api(GET="read", POST="write"),
     "api/v1/documents/<int:document_id>/": api(GET="read", PATCH="write", DELETE="write"),
     "api/v1/documents/<int:document_id>/content/": api(GET="read"),
     "api/v1/documents/<int:document_id>/chunks/": api(GET="read"),
     "api/v1/documents/<int:document_id>/reindex/": api(POST="write"),
+    "api/v1/documents/<int:document_id>/history/": api(GET="write"),
+    "api/v1/history/": api(GET="write"),
+    "api/v1/history/<int:history_id>/content/": api(GET="write"),
+    "api/v1/history/<int:history_id>/restore/": api(POST="write"),
     "api/v1/domains/": api(GET="read"),
     "api/v1/domains/<str:domain_id>/": api(PATCH="write"),
     "api/v1/knowledge-map/": api(GET="read"),
@@ -109,6 +114,7 @@ TABLE: dict[str, Row] = {
     "internal/lookup/": hidden(POST="local"),
     "internal/doctor/": hidden(POST="local"),
     "internal/calibrate/": hidden(POST="local"),
+    "internal/reconcile/": hidden(POST="local"),
 }
 ADMIN_OPEN = {"admin/login/", "admin/logout/"}
 """Django's routes there are found by themselves: all but these are for staff, and keys mean nothing there."""
@@ -177,6 +183,15 @@ class Samples:
             published_revision=1,
             updated_at="2026-01-01T00:00:00Z",
         )
+        kept = DocumentHistory.objects.create(
+            document_id=document.pk,
+            file_path=file_path,
+            revision=1,
+            content_hash="0" * 64,
+            size=1,
+            stored_name=f"{document.pk}.1.{'0' * 16}",
+            reason=DocumentHistory.Reason.REPLACED,
+        )
         KnowledgeDomain.objects.get_or_create(domain_id="api")
         session = ChatSession.objects.create(principal=f"user:{self.owner.pk}", user=self.owner, title="Mine")
         run = Run.objects.create(session=session, question="Why?")
@@ -184,6 +199,7 @@ class Samples:
         message = Message.objects.create(session=session, run=run, role="assistant", text="So [1].", citations=[cited])
         return {
             "document_id": document.pk,
+            "history_id": kept.pk,
             "domain_id": "api",
             "session_id": session.pk,
             "message_id": message.pk,
