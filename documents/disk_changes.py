@@ -18,6 +18,7 @@ from documents import storage
 from documents.counters import bump
 from documents.domains import mark_dirty
 from documents.errors import DocumentError
+from documents.failpoints import failpoint
 from documents.generated import settle
 from documents.models import ApiDocument
 from documents.publishing import FILE_MISSING, locked
@@ -53,6 +54,7 @@ def absorb(document_id: int, path: Path | None = None) -> str:
             return "reappeared"
         back = document.missing_since is not None
         _take_edit(document, target, digest)
+        failpoint("absorb.before_commit")
         return "reappeared" if back else "changed"
 
 

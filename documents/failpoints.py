@@ -34,6 +34,10 @@ PLACES: Final = frozenset({
     "scan.looked", "scan.before_commit", "absorb.before_commit",
     # What follows of itself
     "domain.before_write", "enrichment.before_commit", "sweep.published",
+    # Before each step of a reconcile
+    "reconcile.staged", "reconcile.files", "reconcile.deletions", "reconcile.leases", "reconcile.domains",
+    "reconcile.counter", "reconcile.earlier_revisions", "reconcile.vectors_and_chunks", "reconcile.terms",
+    "reconcile.keyword_index",
 })  # fmt: skip
 PAUSE_SECONDS: Final = 60.0
 """A pause that nobody ends is ended: a forgotten one must not hang a run."""

@@ -23,6 +23,7 @@ from documents.deletion import mark_deleting
 from documents.disk_changes import absorb, hide, move, read_found, show_again
 from documents.domains import mark_dirty
 from documents.errors import DocumentError
+from documents.failpoints import failpoint
 from documents.models import ApiDocument, KnowledgeDomain
 from documents.names import PREFIX, category_key
 from documents.publishing import drop_stale_staged, publish_leftovers
@@ -109,6 +110,7 @@ def _scan(report: ScanReport, within: Region | None = None, *, prune: bool = Fal
         return
     rows = every_row if within is None else _part_of(every_row, within)
     found, unreadable = _look(report, within)
+    failpoint("scan.looked")
     _follow_spelling(rows, found)
     fresh = [file for path, file in found.items() if path not in rows]
     unseen = [
@@ -271,6 +273,7 @@ def _insert(candidates: list[_Candidate]) -> int:
         rows = _new_rows(there, seq)
         # An upload of the same name may come in between: its row stays.
         ApiDocument.objects.bulk_create(rows, ignore_conflicts=True)
+        failpoint("scan.before_commit")
     return len(rows)
 
 
