@@ -56,10 +56,24 @@ def due_now(now: datetime) -> Q:
     # A time further ahead than was ever given comes from a clock that has jumped since; it holds nothing up.
     far = now + timedelta(seconds=2 * _LONGEST_RETRY_SECONDS)
     retry = Q(next_attempt_at__lte=now) | Q(next_attempt_at__gt=far)
-    expired = Q(lease_expires_at=None) | Q(lease_expires_at__lt=now)
-    expired |= Q(lease_expires_at__gt=now + timedelta(seconds=2 * LEASE_SECONDS))
+    expired = _expired(now)
     state = LlmJob.State
     return Q(state=state.WAITING) | (Q(state=state.FAILED) & retry) | (Q(state=state.RUNNING) & expired)
+
+
+def _expired(now: datetime) -> Q:
+    expired = Q(lease_expires_at=None) | Q(lease_expires_at__lt=now)
+    return expired | Q(lease_expires_at__gt=now + timedelta(seconds=2 * LEASE_SECONDS))
+
+
+def expired_leases(table: type[LlmJob]) -> QuerySet[Any]:
+    """Rows of ``table`` whose job did not end in time: its process is gone, most likely."""
+    return _rows(table).filter(_expired(timezone.now()), state=LlmJob.State.RUNNING)
+
+
+def release_expired(table: type[LlmJob], pk: int) -> bool:
+    """Let anybody begin with such a row; the attempt counts. False where that is no longer so."""
+    return bool(expired_leases(table).filter(pk=pk).update(**_ended(), state=LlmJob.State.WAITING))
 
 
 def due_rows(table: type[LlmJob], limit: int, among: Q | None = None) -> list[int]:
@@ -127,10 +141,11 @@ def finish(lease: Lease, **values: Any) -> bool:
     return _end(lease, {**columns, **values})
 
 
-def give_back(lease: Lease) -> None:
-    """Stop without a result: the next worker begins at once."""
+def give_back(lease: Lease) -> bool:
+    """Stop without a result: the next worker begins at once. False where the lease was lost."""
     _in_hand.discard(lease)
-    held(lease).update(**_ended(), state=LlmJob.State.WAITING, attempts=max(lease.attempts - 1, 0))
+    attempts = max(lease.attempts - 1, 0)
+    return bool(held(lease).update(**_ended(), state=LlmJob.State.WAITING, attempts=attempts))
 
 
 def give_back_all() -> int:
@@ -138,10 +153,7 @@ def give_back_all() -> int:
 
     How many jobs that were.
     """
-    leases = list(_in_hand)
-    for lease in leases:
-        give_back(lease)
-    return len(leases)
+    return sum(give_back(lease) for lease in list(_in_hand))
 
 
 def fail(lease: Lease, fault: Exception, **values: Any) -> bool:
