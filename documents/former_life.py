@@ -43,10 +43,7 @@ class FormerLife:
         document.pk, document.revision = self.document_id, self.revision
 
     def take_up(self, document: ApiDocument) -> None:
-        """After the row is saved, in its transaction: the former state, and no tombstone any more.
-
-        A tombstone that stayed would take the document out of the keyword index of a process that reads both at once.
-        """
+        """After the row is saved, in its transaction: the former state, and no tombstone any more."""
         DeletedDocument.objects.filter(pk=document.pk).delete()
         if not self.state:
             return
