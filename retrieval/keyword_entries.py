@@ -107,6 +107,11 @@ class EntryPages:
         self._size += entry.document_id not in page
         page[entry.document_id] = entry
 
+    def differing(self, other: EntryPages) -> list[int]:
+        """Ids whose entries are not the same in both, ascending."""
+        numbers = {number for pages in (self, other) for page in pages._pages.values() for number in page}
+        return sorted(number for number in numbers if self.get(number) != other.get(number))
+
     def pop(self, document_id: int) -> KeywordEntry | None:
         """Take an entry out and give it; None when there is none."""
         if self.get(document_id) is None:

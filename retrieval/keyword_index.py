@@ -73,6 +73,12 @@ class KeywordIndex:
         with self._lock:
             return self._remove(document_id)
 
+    def differing(self, other: KeywordIndex) -> list[int]:
+        """Documents that the two know differently, or only one of them knows; ascending."""
+        with self._lock, other._lock:
+            mine, theirs = self._entries.snapshot(), other._entries.snapshot()
+        return mine.differing(theirs)
+
     def match(self, query: str, live: RowCheck | None = None) -> Sequence[KeywordMatch]:
         """Every match in index order (ascending document id); an empty list where there is none.
 

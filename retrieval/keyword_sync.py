@@ -83,6 +83,27 @@ class SyncedKeywordIndex:
             return False
         return True
 
+    def check(self, *, mend: bool = True) -> list[int]:
+        """Hold the index against every document: ids that it knew wrongly. With ``mend`` it is right afterwards.
+
+        An index that was never read is not wrong, nor is what changes meanwhile: then nothing is judged. Raises what
+        the source raises.
+        """
+        if not self.loaded or not self.refresh():
+            return []
+        with self._lock:
+            fresh = KeywordIndex()
+            changes = self._source.entries_since(0)
+            if changes.sequence != self._sequence or self._source.sequence() != self._sequence:
+                return []
+            _apply(fresh, changes)
+            wrong = self._index.differing(fresh)
+            if wrong and mend:
+                self._index = fresh
+        if wrong:
+            logger.warning("keyword index: %d documents were not as their rows are: %s", len(wrong), wrong[:20])
+        return wrong
+
     def match(self, query: str, live: RowCheck | None = None) -> Sequence[KeywordMatch]:
         """:meth:`KeywordIndex.match` on what was last read; the first use loads."""
         self.load()
