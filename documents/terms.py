@@ -7,7 +7,7 @@ stale; a question reads the few that it needs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from django.db import connection
@@ -40,6 +40,13 @@ def remove_chunks(document_ids: Sequence[int]) -> None:
     chunks.delete()
 
 
+def remove_stray_chunks(document_id: int, *, keep: int) -> None:
+    """The same of the chunks of every revision of one document but ``keep``. Only inside a transaction."""
+    chunks = DocumentChunk.objects.filter(document_id=document_id).exclude(revision=keep)
+    _add(chunks.values_list("terms", flat=True), by=-1)
+    chunks.delete()
+
+
 def remove_all_chunks() -> None:
     """The same of the whole table. Only inside a transaction."""
     DocumentChunk.objects.all().delete()
@@ -65,8 +72,13 @@ def _add(stored: Iterable[bytes | memoryview], *, by: int) -> None:
     for one in stored:
         counts.update(unpacked(one))
         counts[ALL_CHUNKS] += 1
+    add_counts({term: count * by for term, count in counts.items()})
+
+
+def add_counts(changes: Mapping[int, int]) -> None:
+    """Add to the counts of terms. Only inside a transaction."""
     # In one order in every process: two writers then wait for each other and never both.
-    rows = sorted((term, count * by) for term, count in counts.items())
+    rows = sorted(changes.items())
     conflict = _ON_CONFLICT["mysql" if connection.vendor == "mysql" else "other"]
     with connection.cursor() as cursor:
         for start in range(0, len(rows), _ROWS_AT_A_TIME):
