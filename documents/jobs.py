@@ -67,7 +67,7 @@ def claim(document_id: int) -> Claim | None:
     if row is None:
         return None
     taken_over = row.status == _STATES.INDEXING
-    if taken_over and row.error_code == INTERRUPTED and row.attempts >= _CRASHES:
+    if row.error_code == INTERRUPTED and row.attempts >= _CRASHES:
         _give_up(row)
         return None
     owner = f"{PROCESS_TOKEN}-{uuid.uuid4().hex[:8]}"
@@ -140,15 +140,29 @@ def release_dead_leases() -> int:
     return dead.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
 
 
+def expired_leases() -> QuerySet[ApiDocument]:
+    """Documents that a worker began to index and did not end in time: its process is gone, most likely."""
+    return ApiDocument.objects.filter(_expired(timezone.now()), status=_STATES.INDEXING)
+
+
+def release_expired(document_id: int) -> bool:
+    """Let anybody begin with such a document; that it was cut off stays noted. False where that is no longer so."""
+    rows = expired_leases().filter(pk=document_id)
+    return bool(rows.update(status=_STATES.PENDING, error_code=INTERRUPTED, lease_owner="", lease_expires_at=None))
+
+
+def _expired(now: datetime) -> Q:
+    expired = Q(lease_expires_at__lt=now) | Q(lease_expires_at__gt=now + timedelta(seconds=2 * LEASE_SECONDS))
+    return expired | Q(lease_expires_at=None)
+
+
 def _due(now: datetime) -> QuerySet[ApiDocument]:
     # A time further ahead than was ever given comes from a clock that has jumped since; it holds nothing up.
     retry = Q(next_attempt_at__lte=now) | Q(next_attempt_at__gt=now + timedelta(seconds=2 * _LONGEST_RETRY_SECONDS))
-    expired = Q(lease_expires_at__lt=now) | Q(lease_expires_at__gt=now + timedelta(seconds=2 * LEASE_SECONDS))
-    expired |= Q(lease_expires_at=None)
     return ApiDocument.objects.filter(
         Q(status=_STATES.PENDING)
         | (Q(status=_STATES.FAILED) & Q(next_attempt_at__isnull=False) & retry)
-        | (Q(status=_STATES.INDEXING) & expired),
+        | (Q(status=_STATES.INDEXING) & _expired(now)),
         missing_since=None,
     )
 
