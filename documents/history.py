@@ -119,11 +119,18 @@ def prune(days: int | None = None) -> int:
     return removed
 
 
-def _remove_orphans() -> None:
-    """Temporary files, and kept bytes whose row never came: both only when they are a day old (by change time)."""
+def strays() -> list[Path]:
+    """Kept bytes that no row knows."""
     folder = storage.base() / storage.HISTORY
     known = set(DocumentHistory.objects.values_list("stored_name", flat=True))
-    strays = [path for path in folder.glob("*") if path.name not in known] if folder.is_dir() else []
-    for path in {*storage.temporary_files(), *strays}:
-        if storage.age_in_seconds(path) > _ORPHAN_SECONDS:
+    found = [path for path in folder.glob("*") if path.name not in known] if folder.is_dir() else []
+    return sorted(path for path in found if not path.name.startswith("tmp-"))
+
+
+def _remove_orphans() -> None:
+    """Temporary files a day old, and kept bytes whose row did not come within ``TRASH_DAYS`` (by change time)."""
+    ages = [(path, _ORPHAN_SECONDS) for path in storage.temporary_files()]
+    ages += [(path, max(_ORPHAN_SECONDS, settings.TRASH_DAYS * 86_400.0)) for path in strays()]
+    for path, allowed in ages:
+        if storage.age_in_seconds(path) > allowed:
             path.unlink(missing_ok=True)

@@ -60,7 +60,9 @@ def test_tombstones_go_after_some_days(knowledge_base: Path) -> None:
     assert list(DeletedDocument.objects.values_list("pk", flat=True)) == [first.pk + 1]
 
 
-def test_strays_of_crashes_go_when_they_are_a_day_old(knowledge_base: Path, monkeypatch: Any) -> None:
+def test_files_of_writes_that_were_cut_off_go_after_a_day_and_bytes_without_a_row_after_trash_days(
+    knowledge_base: Path, settings: Any, monkeypatch: Any
+) -> None:
     upload(ONE)
     upload(TWO)
     for path in (".staging/tmp-dead", ".history/tmp-dead", ".history/99.1.abc"):
@@ -69,7 +71,13 @@ def test_strays_of_crashes_go_when_they_are_a_day_old(knowledge_base: Path, monk
     assert (knowledge_base / ".history/99.1.abc").exists()
     monkeypatch.setattr(history, "_ORPHAN_SECONDS", -1.0)
     history.prune()
-    assert [name for name in files(knowledge_base) if "tmp" in name or "/99.1" in name] == []
+    assert [name for name in files(knowledge_base) if "tmp" in name] == []
+    assert (knowledge_base / ".history/99.1.abc").exists()  # whose row a restored database may have lost
+    assert kept() == [(1, ONE.encode())]
+    settings.TRASH_DAYS = 0
+    monkeypatch.setattr("documents.storage.age_in_seconds", lambda _path: 1.0)
+    history.prune(days=30)
+    assert not (knowledge_base / ".history/99.1.abc").exists()
     assert kept() == [(1, ONE.encode())]
 
 
