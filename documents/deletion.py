@@ -78,12 +78,16 @@ def finish_deletion(document_id: int, *, by: str = "") -> bool:
 
 def finish_deletions() -> int:
     """Finish every deletion that is due; how many documents are gone."""
+    return sum(finish_deletion(pk) for pk in due_deletions())
+
+
+def due_deletions() -> list[int]:
+    """Ids of the documents whose deletion may be tried now."""
     rows = ApiDocument.objects.filter(status=_DELETING).order_by("pk").values_list("pk", "next_attempt_at")
     now = timezone.now()
     # A time too far ahead was written by a clock that has jumped since.
     latest = now + timedelta(seconds=2 * _RETRY_SECONDS[-1])
-    due = [pk for pk, at in rows if at is None or at <= now or at > latest]
-    return sum(finish_deletion(pk) for pk in due)
+    return [pk for pk, at in rows if at is None or at <= now or at > latest]
 
 
 def _remove_vectors(document_id: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from documents import history, storage
@@ -77,12 +78,16 @@ def publish(document_id: int, revision: int, *, by: str = "") -> bool:
     return True
 
 
+def unpublished() -> QuerySet[ApiDocument]:
+    """Documents whose newest revision is saved, and not yet in its place."""
+    waiting = ApiDocument.objects.exclude(status=ApiDocument.Status.DELETING).filter(missing_since=None)
+    return waiting.exclude(published_revision=F("revision"))
+
+
 def publish_leftovers() -> int:
     """Publish what a crash left between commit and publication; how many revisions that were."""
-    waiting = ApiDocument.objects.exclude(status=ApiDocument.Status.DELETING).filter(missing_since=None)
-    rows = [row for row in waiting.values_list("pk", "revision", "published_revision") if row[1] != row[2]]
     done = 0
-    for document_id, revision, _published in rows:
+    for document_id, revision in unpublished().values_list("pk", "revision"):
         try:
             done += publish(document_id, revision)
         except (OSError, storage.UnsafePath) as fault:
@@ -96,14 +101,22 @@ def drop_stale_staged() -> int:
     A revision that the row does not know *yet* is left: its transaction may be about to commit.
     """
     dropped = 0
+    for staged in stale_staged():
+        staged.path.unlink(missing_ok=True)
+        dropped += 1
+    return dropped
+
+
+def stale_staged(abandoned_after: float = _NEVER_COMMITTED_SECONDS) -> list[storage.StagedFile]:
+    """What :func:`drop_stale_staged` removes; ``abandoned_after`` so many seconds no row comes any more."""
+    stale = []
     for staged in storage.staged_files():
         row = ApiDocument.objects.filter(pk=staged.document_id).values_list("revision", "published_revision").first()
         passed = row is not None and (staged.revision < row[0] or row[1] == row[0] == staged.revision)
         waited_for = row is not None and row[0] == staged.revision
-        if passed or (not waited_for and storage.age_in_seconds(staged.path) > _NEVER_COMMITTED_SECONDS):
-            staged.path.unlink(missing_ok=True)
-            dropped += 1
-    return dropped
+        if passed or (not waited_for and storage.age_in_seconds(staged.path) > abandoned_after):
+            stale.append(staged)
+    return stale
 
 
 @repeated_on_deadlock

@@ -75,8 +75,8 @@ def remember(report: ReconcileReport) -> None:
     oldest = earlier.order_by("-pk").values_list("pk", flat=True)[_RUNS_KEPT - 1 : _RUNS_KEPT].first()
     if oldest is not None:
         # The last full pass is what the vectors' state is known by: it stays, however many minutes came after it.
-        full = ReconcileRun.objects.filter(full=True).order_by("-pk").values_list("pk", flat=True).first()
-        earlier.filter(pk__lt=oldest).exclude(pk=full).delete()
+        full = ReconcileRun.objects.filter(full=True).order_by("-pk").values_list("pk", flat=True)[:1]
+        earlier.filter(pk__lt=oldest).exclude(pk__in=list(full)).delete()
 
 
 def findings_of(run: ReconcileRun) -> list[Finding]:
@@ -112,9 +112,8 @@ def reconcile_state() -> PartHealth:
     if not count:
         return PartHealth("ok")
     words = ngettext(
-        "%(count)d thing stays wrong between files, rows and vectors: see /admin/reconcile/, or run manage.py reconcile",
-        "%(count)d things stay wrong between files, rows and vectors: see /admin/reconcile/, or run manage.py "
-        "reconcile",
+        "%(count)d thing stays wrong between files, rows and vectors: see /admin/reconcile/",
+        "%(count)d things stay wrong between files, rows and vectors: see /admin/reconcile/",
         count,
     )
     return PartHealth("degraded", words % {"count": count})

@@ -11,9 +11,11 @@ from django.utils import timezone
 from clients.registry import get_llm
 from documents.domain_due import seconds_until_due
 from documents.domains import seconds_until_ripe
+from documents.heartbeat import worker_was_here
 from documents.history import prune
 from documents.jobs import due_documents
 from documents.llm_lane import more_to_do, run_due_llm_jobs
+from documents.reconcile import reconcile_by_itself
 from documents.scan import scan
 from documents.wakeup import RUN_DUE_JOBS, RUN_LLM_JOBS, wake_llm_worker, wake_worker
 from documents.worker import run_due_jobs
@@ -28,8 +30,10 @@ def run_due() -> int:
 
     Many changes at once (a scan) send one message; where several documents wait, the next process is woken too.
     """
+    worker_was_here()
     if len(due_documents(limit=2)) > 1:
         wake_worker()
+    reconcile_by_itself()
     tried = run_due_jobs(seconds=TURN_SECONDS, all_domains=False)
     if due_documents(limit=1):
         wake_worker()

@@ -1,5 +1,5 @@
 """The embedded worker: lanes that index, lanes of the language model, a keeper that finishes, counts, flushes and
-sweeps. Also: the same jobs once.
+reconciles. Also: the same jobs once.
 
 Threads of the web process. The row is the job, so nothing is lost when they stop: another worker, or the next start,
 claims what is due. Lanes mostly wait for the embedding processes; vectors have one writer (``documents/vectors.py``).
@@ -32,13 +32,13 @@ from documents.llm_lane import run_next
 from documents.models import ApiDocument
 from documents.publishing import drop_stale_staged, publish_leftovers
 from documents.rebuild import COLLECTION_OUTDATED, replace_lost_vectors, request_rebuild_of_all, reset_if_requested
+from documents.reconcile import EVERY_SECONDS, reconcile_by_itself
 from documents.vectors import unflushed, vector_writer
 from documents.wakeup import bell, wake_worker
 
 __all__ = ["EmbeddedWorker", "Progress", "get_worker", "run_due_jobs", "wake_worker"]
 log = logging.getLogger("documents.worker")
 POLL_SECONDS = 1.0
-SWEEP_SECONDS = 60.0
 _PRUNE_SECONDS = 3600.0
 _JOIN_SECONDS = 8.0
 _PAUSE_AFTER_FAULT = 5.0
@@ -217,7 +217,7 @@ class EmbeddedWorker:
 
 
 class Housekeeping:
-    """What is not indexing, in rounds: deletions and domains at once, the flush when it is quiet, sweeps by time."""
+    """What is not indexing, in rounds: deletions and domains at once, the flush when it is quiet, the rest by time."""
 
     def __init__(self) -> None:
         self._swept = 0.0
@@ -235,8 +235,8 @@ class Housekeeping:
         self._open_store()
         flushed = flush_when_quiet()
         now = time.monotonic()
-        if now - self._swept > SWEEP_SECONDS or not self._swept:
-            sweep()
+        if now - self._swept > EVERY_SECONDS or not self._swept:
+            reconcile_by_itself(at_start=not self._swept)
             self._swept = now
         if now - self._pruned > _PRUNE_SECONDS or not self._pruned:
             history.prune()
@@ -271,7 +271,7 @@ class Housekeeping:
 
 
 def sweep() -> None:
-    """What a crash or a lost hint left behind: unpublished revisions, stale staged files, domains without a row."""
+    """What a crash left in the way of the jobs; the rest of it is for reconcile."""
     published = publish_leftovers()
     failpoint("sweep.published")
     dropped = drop_stale_staged()
