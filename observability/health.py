@@ -20,6 +20,8 @@ from django.views.decorators.http import require_safe
 from clients.interfaces import Embedder, PartHealth
 from clients.masking import mask_credentials
 from clients.registry import get_embedder, get_llm, get_session_memory, get_vector_store
+from documents.heartbeat import workers_state
+from documents.reconcile_report import reconcile_state
 from documents.scan import scan_state
 from documents.source import get_keyword_index
 from documents.watch_state import watch_state
@@ -132,15 +134,25 @@ def _worker() -> PartHealth:
     for state in (scan_state(), watch_state()):
         if state.status != "ok":
             return state
+    jobs = _embedded_worker() if settings.EMBEDDED_WORKER else workers_state()
+    if jobs.status != "ok":
+        return jobs
+    left = reconcile_state()
+    if left.status != "ok":
+        return left
     if not settings.EMBEDDED_WORKER:
         return PartHealth("ok", _("Jobs run in processes of their own."))
+    waiting = get_worker().progress().waiting
+    return PartHealth("ok", _("%(count)s documents wait for their vectors.") % {"count": waiting} if waiting else "")
+
+
+def _embedded_worker() -> PartHealth:
     health = get_worker().health()
     if health.status == "down":
         return PartHealth("down", _("The worker does not run: restart the server."))
     if health.status == "degraded":  # its own words may quote a database's; this page is public
         return PartHealth("degraded", _("The worker met a fault and tries again. The log says which."))
-    waiting = get_worker().progress().waiting
-    return PartHealth("ok", _("%(count)s documents wait for their vectors.") % {"count": waiting} if waiting else "")
+    return PartHealth("ok")
 
 
 def _llm() -> PartHealth:
