@@ -68,7 +68,7 @@ def publish(document_id: int, revision: int, *, by: str = "") -> bool:
             failpoint("publish.renamed")
         elif _already_in_place(document):
             history.note_interrupted(document)
-        else:
+        elif not _former_in_place(document):
             _bytes_lost(document)
             return False
         document.published_revision = revision
@@ -128,26 +128,31 @@ def withdraw(document_id: int, revision: int, before: Before | None) -> None:
     """
     with transaction.atomic(durable=True):
         document = locked(document_id)
-        storage.drop_staged(document_id, revision)
-        if document is None or document.revision != revision:
-            return
-        if before is None:
-            _take_file_back(document)
-            mark_dirty(document.category)
-            document.delete()
-            return
-        if _already_in_place(document):
-            _put_former_bytes_back(document, before)
-        for name, value in before.values.items():
-            setattr(document, name, value)
-        deleting = before.status == ApiDocument.Status.DELETING
-        document.status = before.status if deleting else ApiDocument.Status.PENDING
-        document.revision = document.published_revision = revision + 1
-        document.updated_at = timezone.now()
-        mark_dirty(document.category)
-        document.seq = bump()
-        document.save()
+        if document is not None and document.revision == revision:
+            _take_back(document, before)
         failpoint("withdraw.before_commit")
+    # After the commit: a crash before it leaves the revision as it was saved, with its bytes.
+    storage.drop_staged(document_id, revision)
+
+
+def _take_back(document: ApiDocument, before: Before | None) -> None:
+    if before is None:
+        _take_file_back(document)
+        mark_dirty(document.category)
+        document.delete()
+        return
+    if _already_in_place(document):
+        _put_former_bytes_back(document, before)
+    for name, value in before.values.items():
+        setattr(document, name, value)
+    deleting = before.status == ApiDocument.Status.DELETING
+    document.status = before.status if deleting else ApiDocument.Status.PENDING
+    document.revision += 1
+    document.published_revision = document.revision
+    document.updated_at = timezone.now()
+    mark_dirty(document.category)
+    document.seq = bump()
+    document.save()
 
 
 def _take_file_back(document: ApiDocument) -> None:
@@ -177,6 +182,19 @@ def _already_in_place(document: ApiDocument) -> bool:
         return storage.content_hash(storage.read_published(document.file_path)) == document.content_hash
     except (OSError, storage.UnsafePath):
         return False
+
+
+def _former_in_place(document: ApiDocument) -> bool:
+    """Whether another text lies there: a crash while a revision was taken back. Nobody was told that it was saved.
+
+    Its hash is not the row's, so that the worker, or the next scan, takes it in as the edit that undoes the revision.
+    """
+    try:
+        storage.read_published(document.file_path)
+    except (OSError, storage.UnsafePath):
+        return False
+    log.warning("%s: the bytes of revision %s are gone, the former text stays", document.file_path, document.revision)
+    return True
 
 
 def _bytes_lost(document: ApiDocument) -> None:
