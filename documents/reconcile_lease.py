@@ -52,6 +52,11 @@ def one_at_a_time(patience: float = 0.0) -> Iterator[Turn | None]:
             ChangeCounter.objects.filter(name=_NAME, value=turn.value).update(value=0)
 
 
+def release_dead_turn() -> None:
+    """At the start of a process that alone holds its data folder: the turn of a process before it is nobody's."""
+    ChangeCounter.objects.filter(name=_NAME).update(value=0)
+
+
 def _wait_for_turn(patience: float) -> Turn | None:
     deadline = time.monotonic() + patience
     while (turn := _take()) is None and time.monotonic() < deadline:

@@ -33,6 +33,7 @@ from documents.models import ApiDocument
 from documents.publishing import drop_stale_staged, publish_leftovers
 from documents.rebuild import COLLECTION_OUTDATED, replace_lost_vectors, request_rebuild_of_all, reset_if_requested
 from documents.reconcile import EVERY_SECONDS, reconcile_by_itself
+from documents.reconcile_lease import release_dead_turn
 from documents.vectors import unflushed, vector_writer
 from documents.wakeup import bell, wake_worker
 
@@ -247,6 +248,7 @@ class Housekeeping:
         self._released = True
         if not settings.EMBEDDED:  # only who holds the data folder has no siblings; other leases run out by themselves
             return
+        release_dead_turn()
         released = release_dead_leases()
         if released:
             log.info("%s documents were being indexed when the last process ended; they begin again", released)

@@ -15,6 +15,7 @@ from django.db import DatabaseError
 from documents.data_dir import DataDirInUse, hold_data_dir
 from documents.local_server import LocalServerError, call_running_server
 from documents.reconcile_door import ROUTE, reconcile_here
+from documents.reconcile_lease import release_dead_turn
 from documents.worker import run_due_jobs
 
 
@@ -66,6 +67,7 @@ def _reconcile(*, dry_run: bool) -> dict[str, Any]:
     with ExitStack() as held:
         if settings.EMBEDDED:
             held.enter_context(hold_data_dir(settings.DATA_DIR))
+            release_dead_turn()
         report = reconcile_here(dry_run=dry_run)
         if settings.EMBEDDED_WORKER and not dry_run and not report.get("busy"):
             run_due_jobs()  # nobody else makes the vectors that it queued
