@@ -22,8 +22,8 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Changes:
-    """Names below the folder, relative and with ``/``; ``folders`` are those that came or went and are, or were,
-    folders. ``everything``: what changed cannot be told, look at it all."""
+    """Names below the folder, relative and with ``/``; ``folders`` are those that came or went and are folders, were
+    ones, or may have been (they came and went between two looks). ``everything``: look at it all."""
 
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class FolderEvents:
         below = {path for _kind, path in raw if path not in known} | folders
         return Changes(
             paths=frozenset(self._relative(path) for path in below if path != self._root),
-            folders=frozenset(self._relative(path) for path in folders),
+            folders=frozenset(self._relative(path) for path in folders | {path for path in below if _is_gone(path)}),
             everything=self._root in folders,
         )
 
@@ -144,6 +144,10 @@ def _of_folders(raw: set[tuple[int, str]], known: frozenset[str]) -> set[str]:
 def _is_folder(path: str) -> bool:
     name = os.path.basename(path)  # noqa: PTH119 (names by the hundred)
     return not name.startswith(".") and os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
+
+
+def _is_gone(path: str) -> bool:
+    return not os.path.lexists(path)
 
 
 def _folders(root: str) -> Iterator[str]:

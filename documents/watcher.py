@@ -9,8 +9,10 @@ folder finds.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -200,8 +202,9 @@ class FolderWatcher:
 
 
 def not_known(paths: Iterable[str]) -> list[str]:
-    """Those of ``paths`` (relative) that are not just as their rows say. Our own renames are known by their hash."""
-    by_path = {PREFIX + path: path for path in paths}
+    """Those of ``paths`` (relative) that are not just as their rows say. Our own renames are known by their hash; what
+    is gone and was no document's, nor a folder of one, by nothing."""
+    by_path = {PREFIX + path: path for path in paths if not _never_mattered(path)}
     rows = ApiDocument.objects.filter(path_key__in=[path_key(path) for path in by_path], missing_since=None)
     columns = ("file_path", "content_hash", "size", "revision", "published_revision", "status")
     known = set()
@@ -210,6 +213,13 @@ def not_known(paths: Iterable[str]) -> list[str]:
         if settled and file_path in by_path and _is_file(storage.base() / by_path[file_path], digest, size):
             known.add(by_path[file_path])
     return sorted(set(by_path.values()) - known)
+
+
+def _never_mattered(path: str) -> bool:
+    if path.lower().endswith(".md") or os.path.lexists(storage.base() / path):
+        return False
+    below = f"{PREFIX}{unicodedata.normalize('NFC', path)}/"
+    return not ApiDocument.objects.filter(file_path__startswith=below).exists()
 
 
 def _is_file(path: Path, digest: str, size: int) -> bool:
