@@ -52,8 +52,8 @@ def mariadb_url() -> Iterator[str]:
 OWNER = "kbsite-test-owner"
 
 
-@pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
+@contextmanager
+def empty_redis() -> Iterator[str]:
     """An empty database of the Redis that answers, taken for this run and emptied afterwards."""
     server = urlsplit(needs(REDIS))
     taken = None
@@ -74,6 +74,13 @@ def redis_url() -> Iterator[str]:
     finally:
         taken.flushdb()
         taken.close()
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """One for the whole run."""
+    with empty_redis() as url:
+        yield url
 
 
 # ---- Brokers ---------------------------------------------------------------------------------------------------------
