@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from clients.folder_events import LIMIT, Changes
+from clients.folder_events import LIMIT, Changes, FolderEvents
 from clients.interfaces import ClientError
 from documents import uploads, watcher
 from documents.models import ApiDocument, DocumentHistory
-from documents.scan import scan_state
+from documents.publishing import publish
+from documents.scan import scan, scan_part, scan_state
 from documents.services import delete_document, read_content
 from documents.watch_state import watch_state
 from documents.watcher import FolderWatcher, not_known
@@ -88,8 +89,8 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return scanning
 
-    monkeypatch.setattr(watcher, "scan", counted("whole", watcher.scan))
-    monkeypatch.setattr(watcher, "scan_part", counted("part", watcher.scan_part))
+    monkeypatch.setattr(watcher, "scan", counted("whole", scan))
+    monkeypatch.setattr(watcher, "scan_part", counted("part", scan_part))
     return made
 
 
@@ -283,14 +284,14 @@ def test_an_edit_on_disk_between_commit_and_publication_does_not_revert_the_uplo
     document = upload(OLD).document
     caught_up(knowledge_base)
     scans.clear()
-    real, heard = uploads.publish, threading.Event()
+    heard = threading.Event()
 
     def publish_late(document_id: int, revision: int, *, by: str = "") -> bool:
         put(knowledge_base, "payment/timeouts.md", text("FROM_AN_EDITOR"))
         until(lambda: "part" in scans)
         caught_up(knowledge_base)
         heard.set()
-        return real(document_id, revision, by=by)
+        return publish(document_id, revision, by=by)
 
     monkeypatch.setattr(uploads, "publish", publish_late)
     upload(NEW)
@@ -489,13 +490,10 @@ def test_at_the_limit_of_the_system_the_folder_is_compared_and_readyz_says_so(
             assert not made.watches
             put(knowledge_base, "a.md")
             until(lambda: documents() == {"a.md": 1})
-            patched.setattr(watcher, "FolderEvents", REAL_EVENTS)
+            patched.setattr(watcher, "FolderEvents", FolderEvents)
             until(lambda: watch_state().status == "ok" and made.watches)
         finally:
             made.stop()
-
-
-REAL_EVENTS = watcher.FolderEvents
 
 
 def test_what_the_system_does_not_tell_is_found_by_the_slow_comparison(
@@ -546,12 +544,11 @@ def test_a_database_that_was_away_costs_a_pause_and_no_edit(
     knowledge_base: Path, monkeypatch: pytest.MonkeyPatch, running: FolderWatcher
 ) -> None:
     faults = [OperationalError("gone away"), OperationalError("gone away")]
-    real = watcher.scan_part
 
     def away_at_first(region: Any) -> Any:
         if faults:
             raise faults.pop()
-        return real(region)
+        return scan_part(region)
 
     monkeypatch.setattr(watcher, "_PAUSE_AFTER_FAULT", 0.05)
     monkeypatch.setattr(watcher, "scan_part", away_at_first)
