@@ -111,7 +111,9 @@ def test_a_bad_value_is_refused_with_its_name(name: str, value: str) -> None:
     assert name in outcome.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", ["DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK", "AUTO_ACCEPT_FRONTMATTER"])
+@pytest.mark.parametrize(
+    "name", ["DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK", "AUTO_ACCEPT_FRONTMATTER", "WATCH_FOLDER"]
+)
 def test_a_switch_is_read_from_every_clear_word(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said = {
         **dict.fromkeys(["true", "True", "1", "yes", "YES", "on", " on "], True),
@@ -129,7 +131,7 @@ def test_a_switch_is_read_from_every_clear_word(name: str, monkeypatch: pytest.M
 
 def test_every_switch_is_read_alike() -> None:
     source = (ROOT / "kbsite" / "settings.py").read_text(encoding="utf-8")
-    switches = {"DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK", "AUTO_ACCEPT_FRONTMATTER"}
+    switches = {"DEBUG", "BEHIND_PROXY", "RETRIEVAL_PRECISE_CHECK", "AUTO_ACCEPT_FRONTMATTER", "WATCH_FOLDER"}
     assert set(re.findall(r'_boolean\("(\w+)"', source)) == switches
     assert "env.bool" not in source
     assert "env.float" not in source  # it drops what is no figure: "2 or so" would be 2
