@@ -79,6 +79,11 @@ def test_tool_calls_without_ids_are_told_apart_and_named() -> None:
     )
 
 
+def test_two_calls_of_one_tool_without_arguments_are_two() -> None:
+    found = calls_of(call("", "list", index=0, id="a"), call("", "list", index=0, id="b"))
+    assert found == (ToolCall("a", "list", ""), ToolCall("b", "list", ""))
+
+
 @pytest.mark.parametrize(
     "delta", [None, "x", {}, {"function": None}, {"function": "x"}, {"index": "0", "function": {}}]
 )
