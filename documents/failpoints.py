@@ -31,7 +31,7 @@ PLACES: Final = frozenset({
     # A deletion
     "delete.marked", "delete.vectors_removed", "delete.history_kept", "delete.unlinked", "delete.after_commit",
     # The folder
-    "scan.looked", "scan.before_commit", "absorb.before_commit",
+    "scan.began", "scan.looked", "scan.read", "scan.before_commit", "absorb.before_commit",
     # What follows of itself
     "domain.before_write", "enrichment.before_commit", "sweep.published",
     # Before each step of a reconcile

@@ -106,6 +106,7 @@ def scan_part(within: Region) -> ScanReport:
 
 def _scan(report: ScanReport, within: Region | None = None, *, prune: bool = False, confirmed: bool = False) -> None:
     every_row = _rows()
+    failpoint("scan.began")
     if not _folder_ready(report, has_rows=any(not row.deleting for row in every_row.values()), confirmed=confirmed):
         return
     rows = every_row if within is None else _part_of(every_row, within)
@@ -243,6 +244,7 @@ def _adopt(report: ScanReport, files: Iterable[FoundFile]) -> None:
     remaining = iter(files)
     while batch := list(islice(remaining, BATCH)):
         candidates = [one for file in batch if (one := _candidate(report, file)) is not None]
+        failpoint("scan.read")
         report.new += len(candidates) if report.dry_run else _insert(candidates)
         if candidates and not report.dry_run:
             wake_worker()
