@@ -1,4 +1,4 @@
-"""Reconcile: file, row, keyword index and vectors compared and put right (``docs/decisions/0018-reconcile.md``).
+"""Reconcile: file, row, keyword index and vectors compared and put right (``docs/decisions/0019-reconcile.md``).
 
 A light pass each minute, a full one at the start, every hour and when a person asks. One at a time over all processes.
 Nothing is destroyed that cannot be made again, and what a job has in work is left alone.

@@ -72,7 +72,7 @@ def remember(report: ReconcileReport) -> None:
     )
     earlier = ReconcileRun.objects.filter(pk__lt=run.pk)
     earlier.filter(full=False, found=0).delete()
-    oldest = earlier.order_by("-pk").values_list("pk", flat=True)[_RUNS_KEPT - 1 : _RUNS_KEPT].first()
+    oldest = ReconcileRun.objects.order_by("-pk").values_list("pk", flat=True)[_RUNS_KEPT - 1 : _RUNS_KEPT].first()
     if oldest is not None:
         # The last full pass is what the vectors' state is known by: it stays, however many minutes came after it.
         full = ReconcileRun.objects.filter(full=True).order_by("-pk").values_list("pk", flat=True)[:1]

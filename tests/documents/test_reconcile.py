@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from clients.interfaces import ChunkVector, ClientError
 from clients.registry import get_embedder, get_vector_store
-from documents import reconcile as reconcile_module
 from documents import reconcile_rows, storage
 from documents.counters import put, read
 from documents.jobs import PROCESS_TOKEN, claim_next
@@ -296,6 +295,22 @@ def test_a_job_in_work_is_left_alone(document: ApiDocument) -> None:
     assert DocumentEnrichment.objects.get().state == "RUNNING"
 
 
+def test_a_job_that_ends_while_the_store_is_counted_is_not_judged(document: ApiDocument, monkeypatch: Any) -> None:
+    upload(text("OTHER_X"), "other.md")
+    upload(text("SECOND_X"))
+    count = get_vector_store().counts
+
+    def counts() -> dict[tuple[int, int], int]:
+        before = count()
+        monkeypatch.setattr(get_vector_store(), "counts", count)
+        run_due_jobs()
+        return before
+
+    monkeypatch.setattr(get_vector_store(), "counts", counts)
+    assert kinds() == []
+    assert sorted(vectors().values()) == [2, 2]
+
+
 # ---- Vectors and chunks ----------------------------------------------------------------------------------------------
 def test_vectors_that_are_missing_are_made_again(document: ApiDocument) -> None:
     get_vector_store().discard(document.pk, 1)
@@ -444,7 +459,7 @@ def test_a_check_that_breaks_is_said_and_the_others_go_on(document: ApiDocument,
         raise RuntimeError("nobody foresaw this")
 
     get_vector_store().discard(document.pk, 1)
-    monkeypatch.setattr(reconcile_module.reconcile_rows, "domains", breaks)
+    monkeypatch.setattr(reconcile_rows, "domains", breaks)
     assert kinds() == [("check_failed", False), ("vectors_wrong", True)]
 
 
