@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 
-PARTS = ("keyword_index", "codes", "wild", "retrieval", "levels", "enrichment", "hot_reload", "site")
+PARTS = ("keyword_index", "codes", "wild", "retrieval", "levels", "enrichment", "hot_reload", "reconcile", "site")
 
 
 def main() -> int:
