@@ -22,6 +22,7 @@ from documents import uploads, watcher
 from documents.models import ApiDocument, DocumentHistory
 from documents.publishing import publish
 from documents.scan import scan, scan_part, scan_state
+from documents.scan_lock import alone_on_the_site
 from documents.services import delete_document, read_content
 from documents.watch_state import watch_state
 from documents.watcher import FolderWatcher, not_known
@@ -177,7 +178,7 @@ def test_a_folder_comes_is_renamed_and_goes_with_all_that_is_in_it(knowledge_bas
 @pytest.mark.usefixtures("running")
 def test_what_editors_put_beside_is_no_document_and_no_work(knowledge_base: Path, scans: list[str]) -> None:
     put(knowledge_base, "payment/kept.md")
-    until(lambda: documents() == {"payment/kept.md": 1})
+    until(lambda: documents() == {"payment/kept.md": 1} and bool(scans))
     scans.clear()
     for name in (".notes.md.swp", "4913", "notes.md~", "#notes.md#", ".#notes.md", "notes.md___jb_tmp___",
                  ".~lock.notes.md#", ".notes.md.kate-swp"):  # fmt: skip
@@ -188,7 +189,7 @@ def test_what_editors_put_beside_is_no_document_and_no_work(knowledge_base: Path
     put(knowledge_base, ".git/refs/heads.md")
     put(knowledge_base, ".staging/tmp-1.md")
     put(knowledge_base, "last.md")
-    until(lambda: "last.md" in documents())
+    until(lambda: "last.md" in documents() and bool(scans))
     assert documents() == {"payment/kept.md": 1, "last.md": 1}
     assert scans == ["part"]
 
@@ -429,6 +430,26 @@ def test_of_two_processes_one_watches_and_the_other_takes_over_when_it_is_killed
         first.end()
 
 
+def test_a_scan_waits_while_another_one_of_the_site_is_under_way(knowledge_base: Path) -> None:
+    """Of another process: the lock is the database's, or a file's."""
+    put(knowledge_base, "a.md")
+
+    def scanning() -> None:
+        try:
+            scan()
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=scanning)
+    with alone_on_the_site():
+        other.start()
+        other.join(0.5)
+        assert other.is_alive()
+        assert documents() == {}
+    other.join(PATIENCE)
+    assert documents() == {"a.md": 1}
+
+
 def test_without_the_setting_nothing_watches(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     began: list[bool] = []
 
@@ -507,7 +528,7 @@ def test_what_the_system_does_not_tell_is_found_by_the_slow_comparison(
     try:
         put(knowledge_base, "a.md")
         until(lambda: documents() == {"a.md": 1})
-        assert set(scans) == {"whole"}
+        until(lambda: set(scans) == {"whole"})
     finally:
         made.stop()
 
@@ -518,8 +539,8 @@ def test_so_many_names_that_some_may_be_lost_are_one_look_at_the_whole(
     monkeypatch.setattr(watcher, "MANY", 2)
     for number in range(3):
         put(knowledge_base, f"{number}.md", text(f"CODE_{number}"))
-    until(lambda: len(documents()) == 3)
-    assert scans == ["whole"]
+    until(lambda: len(documents()) == 3 and bool(scans))
+    assert set(scans) == {"whole"}
 
 
 def test_a_folder_that_is_missing_at_the_start_is_watched_when_it_comes(knowledge_base: Path) -> None:
