@@ -7,8 +7,9 @@ from rest_framework_api_key.models import APIKey
 
 from documents.admin.documents import ApiDocumentAdmin
 from documents.admin.domains import KnowledgeDomainAdmin
+from documents.admin.history import DocumentHistoryAdmin
 from documents.admin.keys import ApiKeyAdmin
-from documents.admin.records import DocumentHistoryAdmin, ToolInvocationAdmin
+from documents.admin.records import ToolInvocationAdmin
 from documents.models import ApiDocument, ApiKey, DocumentHistory, KnowledgeDomain, ToolInvocation
 
 admin.site.unregister(APIKey)  # the library's own model; ours has scopes and a user

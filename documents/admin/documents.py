@@ -22,6 +22,7 @@ from documents.admin.cells import drafts_cell, moment_cell, status_cell, title_c
 from documents.admin.document_form import DocumentForm
 from documents.admin.drafts import DraftPages
 from documents.admin.filters import DraftFilter, HeaderFilter
+from documents.admin.history import MOST_UNDO_LINKS, deleted_with_undo, kept_deleted, with_undo
 from documents.admin.progress import progress
 from documents.admin.upload import UploadForm, known_domains, limit_text, upload_files
 from documents.errors import DocumentError
@@ -252,6 +253,7 @@ class ApiDocumentAdmin(DocumentActions, DraftPages):
             services.replace_text(
                 document_id=obj.pk, data=data, revision=form.cleaned_data["seen_revision"], user=person(request)
             )
+            self.message_user(request, with_undo(_("The former text is kept."), obj.pk), messages.INFO)
 
     def log_change(self, request: HttpRequest, obj: ApiDocument, message: Any) -> Any:
         obj.refresh_from_db()
@@ -273,7 +275,12 @@ class ApiDocumentAdmin(DocumentActions, DraftPages):
     def _delete(self, request: HttpRequest, ids: list[int]) -> None:
         unfinished = 0
         for document_id in ids:
-            unfinished += not services.delete_document(document_id=document_id, user=person(request))
+            gone = services.delete_document(document_id=document_id, user=person(request))
+            unfinished += not gone
+            if gone and len(ids) <= MOST_UNDO_LINKS:
+                self.message_user(request, deleted_with_undo(document_id), messages.INFO)
+        if len(ids) > MOST_UNDO_LINKS:
+            self.message_user(request, kept_deleted(), messages.INFO)
         if unfinished:
             self.message_user(
                 request,

@@ -1,4 +1,4 @@
-"""Earlier revisions and recorded tool calls."""
+"""Recorded tool calls, and what all pages of recorded rows share."""
 
 from __future__ import annotations
 
@@ -27,14 +27,6 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
-
-
-class DocumentHistoryAdmin(ReadOnlyAdmin):
-    """Replaced and deleted revisions whose bytes are still kept."""
-
-    list_display = ("file_path", "revision", "reason", "size", "created_at", "created_by")
-    list_filter = ("reason", "created_at")
-    search_fields = ("file_path",)
 
 
 class ServedInline(admin.TabularInline[ToolInvocationDocument, ToolInvocation]):
