@@ -11,8 +11,10 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
+from clients.folder_events import LIMIT
 from clients.interfaces import ClientError, PartHealth
 from clients.registry import get_embedder, reset_clients
+from documents.watch_state import remember_unwatched
 from observability import health
 
 pytestmark = pytest.mark.django_db
@@ -172,6 +174,15 @@ def test_a_mass_vanishing_of_files_shows_at_the_worker(monkeypatch: pytest.Monke
     monkeypatch.setattr(health, "scan_state", lambda: held_back)
     worker = ready().json()["parts"]["worker"]
     assert worker == {"status": "degraded", "hint": "12 files vanished at once: scan --prune --yes"}
+
+
+def test_a_folder_that_cannot_be_watched_shows_at_the_worker(settings: Any) -> None:
+    settings.WATCH_FOLDER = True
+    remember_unwatched(LIMIT)
+    worker = ready().json()["parts"]["worker"]
+    assert worker["status"] == "degraded"
+    assert "inotify" in worker["hint"]
+    assert "30 seconds" in worker["hint"]
 
 
 def test_a_worker_of_this_process_is_asked(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
