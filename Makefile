@@ -55,7 +55,7 @@ check: $(VENV)/.dev ## lint, types, import order, migrations, schema, deploy set
 	@mkdir -p build
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file build/openapi.yaml && diff -u docs/openapi.yaml build/openapi.yaml
 
-bench: $(VENV)/.dev ## figures beside their targets; PART=levels for one of keyword_index codes wild retrieval levels enrichment hot_reload reconcile site
+bench: $(VENV)/.dev ## figures beside their targets; PART=levels for one of keyword_index codes wild retrieval levels enrichment hot_reload reconcile reliability site
 	$(BIN)/python -m bench $(PART)
 
 e2e: $(VENV)/.dev ## the pages in a real Chromium

@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 
-PARTS = ("keyword_index", "codes", "wild", "retrieval", "levels", "enrichment", "hot_reload", "reconcile", "site")
+PARTS = ("keyword_index", "codes", "wild", "retrieval", "levels", "enrichment", "hot_reload", "reconcile", "reliability", "site")
 
 
 def main() -> int:
@@ -20,7 +20,8 @@ def main() -> int:
     unknown = sorted(set(arguments.parts) - set(PARTS))
     if unknown:
         parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    more = {"site": ["--documents", "24"]} if arguments.quick else {}
+    # A tenth: `python -m bench.reliability` takes twenty minutes.
+    more = {"reliability": ["--small"], **({"site": ["--documents", "24"]} if arguments.quick else {})}
     chosen = [[f"bench.{part}", *more.get(part, [])] for part in arguments.parts or PARTS]
     codes = [subprocess.run([sys.executable, "-m", *module], check=False).returncode for module in chosen]
     return max(codes)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.reliability.answers import contended_writes, lookups_while_deleting, restart
 from bench.reliability.journal import text_of
-from bench.reliability.kills import Figures, Killable, Run
+from bench.reliability.kills import FAULTS, Figures, Killable, Run
 from bench.reliability.services import fleet_stack, missing
 from bench.reliability.stacks import EmbeddedStack, empty
 from bench.report import Report
@@ -117,16 +117,10 @@ def _killed(stack: Killable, given: argparse.Namespace, share: int) -> Report:
 
 def _verdicts(report: Report, figures: Figures) -> None:
     report.figure("mended by the last reconcile", figures.mended)
-    for name, found in (
-        ("acknowledged and lost", figures.lost),
-        ("deleted and back", figures.back),
-        ("orphans: files, rows, vectors, chunks, staged files", figures.orphans),
-        ("not INDEXED", figures.not_indexed),
-        ("answers that were errors", figures.refused),
-        ("found by a second reconcile", figures.found_after),
-    ):
-        report.equal(name, len(found), 0)
-        _tell(found)
+    faults = figures.faults()
+    for name in FAULTS:
+        report.equal(name, len(faults.get(name, [])), 0)
+        _tell(faults.get(name, []))
     if figures.temporary:
         report.figure("temporary files of killed requests, gone after a day", len(figures.temporary))
 

@@ -17,7 +17,6 @@ from typing import Any
 
 Version = int
 ABSENT: Version = 0
-WRITES = ("upload", "replace", "delete", "disk")
 
 
 def code_of(name: str, version: Version) -> str:
@@ -86,7 +85,7 @@ class History:
     """The journal read: for each document the versions that the site may hold, ``ABSENT`` for none."""
 
     possible: dict[str, set[Version]] = field(default_factory=dict)
-    acknowledged: int = 0
+    acknowledged: int = 0  # uploads, replacements and deletions; what others wrote into the folder is not counted
     unanswered: int = 0
     notes: list[dict[str, Any]] = field(default_factory=list)
 
@@ -94,19 +93,20 @@ class History:
     def of(cls, entries: Iterable[dict[str, Any]]) -> History:
         """From its lines, in order."""
         history = cls()
-        open_ones: dict[int, tuple[str, Version, set[Version]]] = {}
+        open_ones: dict[int, tuple[dict[str, Any], set[Version]]] = {}
         for entry in entries:
             if "note" in entry:
                 history.notes.append(entry)
             elif "op" in entry:
                 before = history.possible.get(entry["name"], {ABSENT})
-                open_ones[entry["n"]] = (entry["name"], entry["version"], before)
+                open_ones[entry["n"]] = (entry, before)
                 history.possible[entry["name"]] = before | {entry["version"]}
             else:
-                name, version, before = open_ones.pop(entry["n"])
+                asked, before = open_ones.pop(entry["n"])
+                name = asked["name"]
                 if entry["status"] < 400:
-                    history.possible[name] = {version}
-                    history.acknowledged += 1
+                    history.possible[name] = {asked["version"]}
+                    history.acknowledged += asked["op"] != "disk"
                 elif entry["status"] < 500 or entry.get("nothing_kept"):
                     history.possible[name] = before  # it was refused: nothing of it may be there
         history.unanswered = len(open_ones)

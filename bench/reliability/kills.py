@@ -27,6 +27,10 @@ AT_START = (
 )  # fmt: skip
 Killable = EmbeddedStack | FleetStack
 _REACHED_SECONDS = 8.0
+FAULTS = (
+    "acknowledged and lost", "deleted and back", "orphans: files, rows, vectors, chunks, staged files", "not INDEXED",
+    "answers that were errors", "found by a second reconcile",
+)  # fmt: skip
 
 
 @dataclass
@@ -53,6 +57,11 @@ class Figures:
     def kills(self) -> int:
         """At places and at random moments."""
         return sum(self.places.values()) + self.random_kills
+
+    def faults(self) -> dict[str, list[str]]:
+        """All that must not be, by its name; empty where all is well."""
+        found = (self.lost, self.back, self.orphans, self.not_indexed, self.refused, self.found_after)
+        return {name: lines for name, lines in zip(FAULTS, found, strict=True) if lines}
 
 
 class Run:
