@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from documents.enrichment_check import SCHEMA, shape_for
@@ -153,6 +153,7 @@ _JSON = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 @given(st.dictionaries(st.sampled_from([*FIELDS, "other"]), _JSON), st.sampled_from(["zh", "en"]))
 def test_any_answer_is_borne(found: dict[str, Any], language: str) -> None:
     values, problems = checked(found, language)
