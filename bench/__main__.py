@@ -9,7 +9,18 @@ import argparse
 import subprocess
 import sys
 
-PARTS = ("keyword_index", "codes", "wild", "retrieval", "levels", "enrichment", "hot_reload", "reconcile", "reliability", "site")
+PARTS = (
+    "keyword_index",
+    "codes",
+    "wild",
+    "retrieval",
+    "levels",
+    "enrichment",
+    "hot_reload",
+    "reconcile",
+    "reliability",
+    "site",
+)
 
 
 def main() -> int:

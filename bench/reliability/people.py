@@ -157,7 +157,8 @@ class Neighbour(threading.Thread):
     def run(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         while not self.stopping.wait(self._chance.uniform(0.3, 1.2)):
-            self.write(f"disk-{self._chance.randrange(6)}")
+            # Mostly a text that is edited, now and then a new one.
+            self.write(f"disk-{self._chance.randrange(4 + len(self._versions) // 2)}")
 
     def write(self, name: str) -> None:
         """A new file, or another text in a known one; there in one step."""

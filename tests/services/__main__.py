@@ -27,6 +27,7 @@ WITHOUT_DATABASE = (
     "tests/retrieval",
     "tests/flows/test_process.py",
     "tests/flows/test_settings.py",
+    "tests/reliability/test_kills.py",
 )
 
 
