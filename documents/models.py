@@ -139,14 +139,14 @@ class DocumentHistory(models.Model):
 
     # No foreign key: history outlives its document.
     document_id = models.BigIntegerField(db_index=True)
-    file_path = models.CharField(max_length=700)
-    revision = models.PositiveIntegerField()
+    file_path = models.CharField(_("path"), max_length=700)
+    revision = models.PositiveIntegerField(_("revision"))
     content_hash = models.CharField(max_length=64)
-    size = models.BigIntegerField()
+    size = models.BigIntegerField(_("size in bytes"))
     stored_name = models.CharField(max_length=200)
-    reason = models.CharField(max_length=10, choices=Reason.choices)
-    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
-    created_by = models.CharField(max_length=150, blank=True, default="")
+    reason = models.CharField(_("reason"), max_length=10, choices=Reason.choices)
+    created_at = models.DateTimeField(_("kept since"), auto_now_add=True, db_index=True)
+    created_by = models.CharField(_("by"), max_length=150, blank=True, default="")
     # What else a deleted document was, for its return (``documents/former_life.py``); empty for a replaced revision.
     state = models.JSONField(default=dict, blank=True, editable=False)
 
