@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--embedder", default="hashing", help="of the embedded site")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the sites lie; it is emptied, and left for a look")
+    parser.add_argument("--part", choices=("kills", "answers", "all"), default="all", help="answers: without the kills")
     parser.add_argument("--small", action="store_true", help="a tenth of everything")
     given = parser.parse_args()
     share = 10 if given.small else 1
@@ -47,9 +48,18 @@ def main() -> int:
 
 
 def _embedded(home: Path, given: argparse.Namespace, share: int) -> int:
-    stack = EmbeddedStack(empty(home / "embedded"), embedder=given.embedder)
-    report = _killed(stack, given, share)
+    codes = []
+    if given.part != "answers":
+        codes.append(_killed(EmbeddedStack(empty(home / "embedded"), embedder=given.embedder), given, share))
+    if given.part != "kills":
+        codes.append(_contended_and_restarted(home, given, share))
+    return max(codes)
+
+
+def _contended_and_restarted(home: Path, given: argparse.Namespace, share: int) -> int:
     stack = EmbeddedStack(empty(home / "plain"), embedder=given.embedder)
+    report = Report(f"{stack.name}: writes that contend, a restart")
+    report.begin()
     try:
         stack.start()
         writes = 480 // share // 32 * 32
@@ -84,9 +94,19 @@ def _services(home: Path, given: argparse.Namespace, share: int) -> int:
     if missing():
         print(f"The site of several processes is left out: {missing()}")
         return 0
-    with fleet_stack(empty(home / "services")) as stack:
-        report = _killed(stack, given, share)
+    codes = []
+    if given.part != "answers":
+        with fleet_stack(empty(home / "services")) as stack:
+            codes.append(_killed(stack, given, share))
+    if given.part != "kills":
+        codes.append(_lookups(home, share))
+    return max(codes)
+
+
+def _lookups(home: Path, share: int) -> int:
     with fleet_stack(empty(home / "lookups")) as stack:
+        report = Report(f"{stack.name}: lookups while documents are deleted")
+        report.begin()
         stack.start()
         seen = lookups_while_deleting(stack.sites, lookups=10_000 // share, deletions=200 // share)
         report.equal(f"lookups over 2 web processes while {seen.deleted} documents go", seen.lookups, 10_000 // share)
@@ -96,7 +116,7 @@ def _services(home: Path, given: argparse.Namespace, share: int) -> int:
     return report.code()
 
 
-def _killed(stack: Killable, given: argparse.Namespace, share: int) -> Report:
+def _killed(stack: Killable, given: argparse.Namespace, share: int) -> int:
     report = Report(f"{stack.name}, seed {given.seed}")
     report.begin()
     run = Run(stack, seed=given.seed)
@@ -112,7 +132,7 @@ def _killed(stack: Killable, given: argparse.Namespace, share: int) -> Report:
     report.figure("comparisons meanwhile and at the end", figures.checked)
     _verdicts(report, figures)
     report.figure("seconds", figures.seconds, "s")
-    return report
+    return report.code()
 
 
 def _verdicts(report: Report, figures: Figures) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,22 +35,23 @@ def lookups_while_deleting(sites: list[SiteProcess], *, lookups: int, deletions:
                                 range(deletions)))  # fmt: skip
     ids = {name: document["id"] for name, (_status, document) in zip(names, made, strict=True)}
     gone: dict[str, float] = {}
-    done = threading.Event()
+    asked = [0] * 4
 
     def delete_all() -> None:
-        pace = itertools.count()
-        for name in names:
-            status, answer = sites[next(pace) % len(sites)].call("DELETE", f"/api/v1/documents/{ids[name]}/")
+        for number, name in enumerate(names):
+            while sum(asked) < number * lookups // deletions:  # over the whole time, not all at its beginning
+                time.sleep(0.002)
+            status, answer = sites[number % len(sites)].call("DELETE", f"/api/v1/documents/{ids[name]}/")
             if status not in (202, 204):
                 raise RuntimeError(f"{status}: {answer}")
             gone[name] = time.monotonic()
-        done.set()
 
     counter, returned, late = itertools.count(), list[str](), itertools.count()
 
-    def ask(share: int) -> None:
+    def ask(share: int, person: int) -> None:
         for number in range(share):
-            # Mostly what has just gone, or is about to.
+            asked[person] += 1
+            # What has just gone, or is about to.
             at = min(max(len(gone) - number % 4, 0), deletions - 1)
             name, site = names[at], sites[next(counter) % len(sites)]
             was_gone = name in gone
@@ -62,7 +62,7 @@ def lookups_while_deleting(sites: list[SiteProcess], *, lookups: int, deletions:
                     returned.append(name)
 
     with ThreadPoolExecutor(5) as threads:
-        work = [threads.submit(delete_all), *(threads.submit(ask, lookups // 4) for _ in range(4))]
+        work = [threads.submit(delete_all), *(threads.submit(ask, lookups // 4, n) for n in range(4))]
         for one in work:
             one.result()
     return Deletions(next(counter), len(gone), next(late), returned)
