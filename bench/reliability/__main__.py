@@ -142,7 +142,7 @@ def _verdicts(report: Report, figures: Figures) -> None:
         report.equal(name, len(faults.get(name, [])), 0)
         _tell(faults.get(name, []))
     if figures.temporary:
-        report.figure("temporary files of killed requests, gone after a day", len(figures.temporary))
+        report.figure("staged by killed requests, never committed; gone in a day", len(figures.temporary))
 
 
 def _tell(found: list[str]) -> None:

@@ -31,7 +31,7 @@ def _look() -> dict[str, Any]:
     from django.db.models import Count
 
     from clients.registry import get_vector_store
-    from documents.models import ApiDocument, DocumentChunk, DocumentHistory
+    from documents.models import ApiDocument, DeletedDocument, DocumentChunk, DocumentHistory
 
     base = Path(settings.KNOWLEDGE_BASE_PATH)
     columns = (
@@ -53,6 +53,7 @@ def _look() -> dict[str, Any]:
         "staged": sorted(path.name for path in (base / ".staging").glob("*")),
         "vectors": [[*key, number] for key, number in sorted(store.counts().items())],
         "chunks": [list(row) for row in chunks],
+        "deleted": list(DeletedDocument.objects.values_list("document_id", flat=True)),
         "kept_with_row": sorted(kept & known),
         "kept_without_row": sorted(kept - known),
         "rows_without_kept": sorted(known - kept),

@@ -206,8 +206,9 @@ def _orphans(seen: dict[str, Any], history: History, figures: Figures) -> None:
     figures.orphans += [f"file without a row: {path}" for path in seen["files"].keys() - rows.keys()]
     figures.orphans += [f"row without a file: {path}" for path in rows.keys() - seen["files"].keys()]
     figures.orphans += [f"nobody's document: {path}" for path in rows.keys() - known]
-    # Of several processes none knows whether another is still writing it: only after a day it is nobody's.
-    figures.temporary += [name for name in seen["staged"] if name.startswith("tmp-") and not figures.alone]
+    # Of several processes none knows whether another is about to commit it: only after a day it is nobody's.
+    ever = {str(pk) for pk in [*seen["deleted"], *(row["pk"] for row in seen["rows"])]}
+    figures.temporary += [name for name in seen["staged"] if not figures.alone and name.partition(".")[0] not in ever]
     figures.orphans += [f"staged: {name}" for name in seen["staged"] if name not in figures.temporary]
     wanted = {(row["pk"], row["revision"]): row["chunk_count"] for row in seen["rows"]}
     for kind in ("vectors", "chunks"):

@@ -84,8 +84,27 @@ def site(version: int = 1, **other: Any) -> dict[str, Any]:
         "content_hash": digest,
     }
     stored = [[7, version, 3]]
-    kept: dict[str, Any] = {"staged": [], "kept_with_row": [], "kept_without_row": [], "rows_without_kept": []}
+    kept: dict[str, Any] = {
+        "staged": [],
+        "deleted": [],
+        "kept_with_row": [],
+        "kept_without_row": [],
+        "rows_without_kept": [],
+    }
     return {"rows": [row], "files": {path_of(NAME): digest}, "vectors": stored, "chunks": stored, **kept, **other}
+
+
+def test_of_several_processes_what_was_never_committed_is_told_apart() -> None:
+    for alone, staged, orphans in (
+        (True, ["9.1"], 1),
+        (False, ["9.1", "tmp-a"], 0),
+        (False, ["7.1"], 1),
+        (False, ["8.1"], 1),
+    ):
+        figures = Figures(alone=alone)
+        judge(site(staged=staged, deleted=[8]), History(possible={NAME: {1}}), figures)
+        assert len(figures.orphans) == orphans
+        assert len(figures.temporary) == (0 if orphans else len(staged))
 
 
 def verdict(seen: dict[str, Any], *versions: int) -> dict[str, list[str]]:
