@@ -65,7 +65,12 @@ def test_no_other_module_reads_the_environment() -> None:
         if reading.search(path.read_text(encoding="utf-8"))
     }
     # It hides variables from a library that reads them at import, and puts them back.
-    assert readers == {"clients/milvus_sdk.py"}
+    assert readers == {"clients/milvus_sdk.py", "kbsite/settings.py"}
+
+
+def test_one_variable_is_no_operators_and_in_no_example() -> None:
+    settings = (ROOT / "kbsite" / "settings.py").read_text(encoding="utf-8")
+    assert re.findall(r'os\.environ(?:\.get\(|\[)"(\w+)"', settings) == ["KBSITE_FAILPOINTS"]
 
 
 SHOW = "import kbsite.settings as s; print(s.EMBEDDER, s.RETRIEVAL_REFERENCE_THRESHOLD)"
