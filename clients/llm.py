@@ -15,7 +15,7 @@ import openai
 from clients.interfaces import AnswerFormat, ClientError, Completion, FormatRefused, LLMMessage, PartHealth
 from clients.llm_errors import TROUBLED, format_refused, from_any, not_set_up, refusal_of, retry_after, shorten_error
 from clients.llm_providers import Takes, known_of, learnt, refuses_format, spelled
-from clients.llm_stream import AnswerParts, SaidError
+from clients.llm_stream import AnswerParts, SaidError, plain_line
 from clients.llm_wire import CutOffError, LateError, Patience, Progress, UnreadableError, Watch, read_answer
 from clients.masking import mask_credentials
 
@@ -252,7 +252,7 @@ def _completion(parts: AnswerParts, model: str) -> Completion:
 
 def _nothing_said(refusal: str, reason: str) -> ClientError:
     if refusal.strip():
-        said = " ".join(refusal.split())[:300]
+        said = plain_line(refusal, 300)
         return ClientError(f"The language model refused to answer: {said}", code="llm_empty")
     hint = "Its limit of tokens was used up before it wrote an answer." if reason == "length" else ""
     return ClientError("The language model's answer is empty.", code="llm_empty", retryable=True, hint=hint)

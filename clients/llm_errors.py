@@ -11,7 +11,7 @@ import openai
 
 from clients.interfaces import ClientError, ClientTimeout, FormatRefused
 from clients.llm_providers import Refusal
-from clients.llm_stream import SaidError
+from clients.llm_stream import SaidError, plain_line
 from clients.llm_wire import CutOffError, LateError, UnreadableError
 from clients.masking import mask_credentials
 
@@ -197,7 +197,7 @@ def _said(body: object) -> str:
 
 
 def _plain(said: object, secret: str) -> str:
-    line = " ".join(str(said).split())
+    line = plain_line(str(said), LARGEST_ERROR)  # cut after the masking: half a key would not be found
     if secret:
         line = line.replace(secret, "***")
     return mask_credentials(line)[:300]

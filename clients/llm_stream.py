@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from clients.llm_providers import Refusal
 
+LONGEST_MODEL = 128
+"""Characters of the name by which an endpoint calls its model."""
 _THOUGHTS = re.compile(r"\s*<(think|thinking|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THOUGHTS = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
@@ -59,20 +62,20 @@ class AnswerParts:
     @property
     def text(self) -> str:
         """What the model said, without its thoughts."""
-        return without_thoughts("".join(self._text))
+        return without_thoughts(well_formed("".join(self._text)))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in the order in which they began; one without an id is given one."""
         return tuple(
-            ToolCall(call.id or f"call_{number}", call.name, call.arguments)
+            ToolCall(well_formed(call.id) or f"call_{number}", well_formed(call.name), well_formed(call.arguments))
             for number, call in enumerate(self._calls, start=1)
         )
 
     def feed(self, chunk: Mapping[str, Any]) -> None:
         """Take one chunk (or one whole answer) in. ``SaidError`` where it is an error instead."""
         _raise_said(chunk)
-        self.model = self.model or str(chunk.get("model") or "")
+        self.model = self.model or plain_line(str(chunk.get("model") or ""), LONGEST_MODEL)
         self.usage = _usage_of(chunk.get("usage")) or self.usage
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
@@ -111,6 +114,19 @@ class AnswerParts:
         call.id, call.name = call.id or identity, call.name or name
         call.arguments += written
         self.size += len(written)
+
+
+def well_formed(text: str) -> str:
+    """The text as one that can be stored and sent: JSON may escape half a surrogate pair, which no encoding takes.
+    Halves that meet (a stream may cut between them) are one character again; one that is alone becomes U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def plain_line(text: str, limit: int) -> str:
+    """An endpoint's own words for messages, logs and columns: one line, at most ``limit`` characters, none unseen."""
+    line = " ".join(text.split())[: 4 * limit]
+    seen = "".join(mark for mark in well_formed(line) if unicodedata.category(mark) not in ("Cc", "Cf"))
+    return seen[:limit]
 
 
 def without_thoughts(text: str) -> str:

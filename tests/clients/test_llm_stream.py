@@ -284,3 +284,37 @@ def test_a_stream_without_end_is_not_read_on(
     monkeypatch.setattr(llm_wire, "LARGEST_STREAM", 2_000)
     llm_server.reply(streamed(*[with_text("x")] * 99))
     assert "larger than 2000 bytes" in str(failure(llm))
+
+
+def test_halves_of_a_character_that_meet_are_joined_and_a_lone_one_is_replaced(
+    llm_server: LLMServer, llm: OpenAILLM
+) -> None:
+    llm_server.reply(streamed(*chunks_of(completion("ok \ud83d")), *chunks_of(completion("\ude00, \udc00."))))
+    assert llm.complete(QUESTION).text == "ok \U0001f600, \ufffd."
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"error": {"message": "bad \ud800 \x00 \u202eword"}}, 400),
+        ({"error": {"message": "bad \ud800 \x00 \u202eword"}}, 200),
+        (completion(None, refusal="bad \ud800 \x00 \u202eword"), 200),
+    ],
+)
+def test_what_an_endpoint_says_of_its_trouble_can_be_stored_and_shown(
+    llm_server: LLMServer, llm: OpenAILLM, body: dict[str, Any], status: int
+) -> None:
+    for _ in range(3):
+        llm_server.json(body, status)
+    with pytest.raises(ClientError) as caught:
+        llm.complete(QUESTION)
+    assert "bad" in str(caught.value)
+    assert "word" in str(caught.value)
+    assert not {"\ud800", "\x00", "\u202e"} & set(str(caught.value))
+
+
+def test_a_models_name_is_one_short_line(llm_server: LLMServer, llm: OpenAILLM) -> None:
+    llm_server.json({**completion("fine"), "model": "m\ud800\x00\n" + "x" * 100_000})
+    name = llm.complete(QUESTION).model
+    assert name.startswith("m\ufffd xxx")
+    assert len(name) == 128
