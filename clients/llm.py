@@ -250,9 +250,16 @@ def _completion(parts: AnswerParts, model: str) -> Completion:
     return Completion(text=text, model=parts.model or model, finish_reason=parts.finish_reason, usage=dict(parts.usage))
 
 
+_WHY_EMPTY = {
+    "length": "Its limit of tokens was used up before it wrote an answer.",
+    "content_filter": "The endpoint's content filter kept the answer back.",
+    "tool_calls": "It called a tool although none was offered.",
+}
+
+
 def _nothing_said(refusal: str, reason: str) -> ClientError:
     if refusal.strip():
         said = plain_line(refusal, 300)
         return ClientError(f"The language model refused to answer: {said}", code="llm_empty")
-    hint = "Its limit of tokens was used up before it wrote an answer." if reason == "length" else ""
+    hint = _WHY_EMPTY.get(reason, "")
     return ClientError("The language model's answer is empty.", code="llm_empty", retryable=True, hint=hint)

@@ -178,6 +178,12 @@ def _give_up(row: ApiDocument) -> None:
 
 def in_words(fault: Exception) -> tuple[str, str, bool]:
     """Code, reason for people, and whether trying again by itself may help."""
+    code, reason, retry = _told(fault)
+    # What others say may hold half a character or a NUL, which no database takes: then the row would say nothing.
+    return code, reason.encode("utf-8", "replace").decode("utf-8").replace("\x00", ""), retry
+
+
+def _told(fault: Exception) -> tuple[str, str, bool]:
     if isinstance(fault, ClientError):
         return fault.code, f"{fault} {fault.hint}".strip(), fault.retryable
     if isinstance(fault, DocumentError):

@@ -314,3 +314,22 @@ def test_a_site_without_a_model_is_whole_and_says_what_to_set() -> None:
     assert llm.health().status == "ok"
     for said in (caught.value.hint, llm.health().hint):
         assert all(name in said for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"))
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "named"),
+    [("content_filter", "content filter"), ("length", "limit of tokens"), ("tool_calls", "called a tool")],
+)
+def test_an_empty_answer_says_why_where_the_endpoint_does(
+    llm_server: LLMServer, finish_reason: str, named: str
+) -> None:
+    body = completion("")
+    body["choices"][0]["finish_reason"] = finish_reason
+    llm_server.json(body)
+    with (
+        closing(OpenAILLM("test-model", llm_server.base_url, "test-key")) as llm,
+        pytest.raises(ClientError) as caught,
+    ):
+        llm.complete([LLMMessage("user", "Hello")])
+    assert caught.value.code == "llm_empty"
+    assert named in caught.value.hint

@@ -14,6 +14,7 @@ from django.utils import timezone
 from clients.interfaces import ClientError, ClientTimeout, LLMMessage
 from clients.registry import get_llm
 from documents import llm_jobs
+from documents.jobs import in_words
 from documents.llm_jobs import (
     ATTEMPTS,
     Lease,
@@ -237,3 +238,11 @@ def test_no_connection_is_held_while_a_model_works(rows: list[int], monkeypatch:
     with pytest.raises(ClientError):
         LeasedLLM(Watching(), lease).complete([LLMMessage("user", "?")])  # type: ignore[arg-type]
     assert held == [False]
+
+
+@pytest.mark.parametrize("said", ["half \ud800 a character", "a NUL \x00 inside"])
+def test_a_reason_that_no_database_takes_is_still_told(said: str) -> None:
+    code, reason, retry = in_words(RuntimeError(said))
+    assert (code, retry) == ("internal_error", True)
+    assert "\x00" not in reason
+    assert reason.encode("utf-8").startswith(b"RuntimeError: ")
