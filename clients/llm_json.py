@@ -14,7 +14,8 @@ DEEPEST = 40
 """Objects and lists within each other; the parser would fail at about a thousand."""
 _CANDIDATES = 20
 
-_STRING = r'"(?:[^"\\]|\\.)*+"'
+# One that is never closed goes to the end: else each quote in it would begin another search for its end.
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
 _BEGINS = re.compile(r'\{(?=\s*["}])')  # not the braces of prose, as in {this}
 _TOKEN = re.compile(_STRING + r"|[{}\[\]]", re.DOTALL)
 _TRAILING_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)

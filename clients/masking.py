@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _URL = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<credentials>[^\s/?#]*@)?(?P<rest>[^\s?]*)(?P<query>\?\S*)?"
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,31}://)(?P<credentials>[^\s/?#]*@)?(?P<rest>[^\s?]*)(?P<query>\?\S*)?"
 )
 
 

@@ -13,7 +13,7 @@ _INVISIBLE = re.compile(
 # <|im_start|> and its kin, of any model
 _CONTROL_TOKEN = re.compile(r"<\|([^|<>\n]{0,64})\|>|<\|")
 _ROLE_TAG = re.compile(
-    r"<(\s*/?\s*(?:system|user|assistant|developer|human|tool|tools|tool_[a-z]+|function|function_[a-z]+|passage"
+    r"<(\s*(?:/\s*)?(?:system|user|assistant|developer|human|tool|tools|tool_[a-z]+|function|function_[a-z]+|passage"
     r"|passages|instructions?|im_start|im_end|s|sys|start_of_turn|end_of_turn|think)\b[^<>\n]{0,200})>",
     re.I,
 )

@@ -47,11 +47,11 @@ def _checked(value: object, limit: int, language: Language) -> tuple[str, str]:
     """The text in one clean line, and what is wrong with it in an English sentence, "" where nothing is."""
     if not isinstance(value, str):
         return "", "it must be a text."
+    if len(value) > limit * _MUCH_TOO_LONG:
+        return "", f"it has {len(value)} characters; at most {limit} are wanted."
     text = without_steer(clean_line(one_line(value)))
     if not any(character.isalnum() for character in text):
         return "", "it is empty."
-    if len(text) > limit * _MUCH_TOO_LONG:
-        return "", f"it has {len(text)} characters; at most {limit} are wanted."
     if _LINK.search(text) or _HTML.search(text):
         return "", "it holds a link or markup; plain text is wanted."
     if is_order(text):

@@ -47,7 +47,7 @@ def _steer_begins(text: str) -> int | None:
 def with_steer(text: str, language: Language, limit: int) -> str:
     """The text, cut where it is too long, ending in the steer: at most ``limit`` characters. "" stays ""."""
     text = text.strip()
-    if not text or (has_steer(text) and len(text) <= limit):
+    if not text or (len(text) <= limit and has_steer(text)):
         return text
     steer = STEER[language]
     between = "" if language == "zh" else " "

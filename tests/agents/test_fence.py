@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_words_of_a_document_stay_as_they_are() -> None:
 def test_invisible_letters_do_not_reach_a_model() -> None:
     tagged = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     assert neutralise(f"a{tagged}\u200b\u202eb") == "ab"
+
+
+@pytest.mark.parametrize("piece", [" ", "\n", "< ", "</", "<|", "<system ", "[INST"])
+def test_a_run_of_anything_is_read_in_no_time(piece: str) -> None:
+    began = time.process_time()
+    neutralise(f"<{piece * 100_000}x")
+    assert time.process_time() - began < 5
 
 
 def test_a_title_is_one_quoted_line_of_200_characters() -> None:

@@ -88,6 +88,14 @@ def test_hostile_answers_are_read_in_no_time(piece: str) -> None:
     assert time.process_time() - began < 10  # a patience: quadratic time takes minutes
 
 
+@pytest.mark.parametrize("end", ["", "\\"])
+def test_a_string_that_is_never_closed_is_read_once(end: str) -> None:
+    began = time.process_time()
+    with pytest.raises(NoObjectError, match="ends before"):
+        object_in('{"title": "' + '\\"' * 90_000 + end)
+    assert time.process_time() - began < 5
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

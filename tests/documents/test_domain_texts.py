@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +420,17 @@ def test_the_steer_stands_at_the_end_of_every_text_that_was_cut(language: Any) -
     assert checked.problems == ()
     assert len(checked.values["when_to_retrieve"]) <= 600
     assert checked.values["when_to_retrieve"].endswith(f"A payment fails. {STEER['en']}")
+
+
+@pytest.mark.parametrize("piece", ["not ", "< ", "a.", "<a ", " "])
+def test_an_endless_text_is_refused_in_no_time(piece: str) -> None:
+    endless = f"Search once {piece * 40_000}"
+    began = time.process_time()
+    checked = shape_for("en").check({"when_to_retrieve": endless, "description": endless})
+    with_steer(endless, "en", 600)
+    assert time.process_time() - began < 2
+    assert checked.values == {}
+    assert "characters; at most 600" in checked.problems[0]
 
 
 def test_the_language_is_that_of_most_documents() -> None:
