@@ -106,7 +106,7 @@ def retry_after(error: Exception) -> float:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return 0.0
 
 

@@ -113,7 +113,7 @@ def known_of(base_url: str, model: str) -> Takes:
 
 _REFUSING = frozenset({400, 404, 422, 501})
 _NOT_TAKEN = re.compile(
-    r"unsupported|not (?:\w+ )?(?:support|allow|permit|accept|implement|available|recogni[sz]ed)|"
+    r"unsupported|not (?:\w+ )?(?:support|allow|permit|accept|implement|available|enabled|recogni[sz]ed)|"
     r"(?:isn|doesn|don)'?t support|unknown|unrecogni[sz]ed|unavailable|unexpected|extra (?:inputs?|fields?)|不支持",
     re.IGNORECASE,
 )
@@ -122,6 +122,7 @@ _FORMAT = re.compile(
     r"requested parameters|failed to generate json",
     re.IGNORECASE,
 )
+_NO_REASON = re.compile(r"\s*(?:<|\Z)")
 _SYSTEM = re.compile(r"system (?:role|message|prompt)|role[^.]{0,20}system|developer instruction", re.IGNORECASE)
 _SETTINGS = ("max_tokens", "max_completion_tokens", "temperature", "stream_options", "stream")
 
@@ -132,6 +133,8 @@ def refuses_format(refusal: Refusal, sent: Mapping[str, Any]) -> bool:
         return False
     if refusal.param.startswith("response_format") or _FORMAT.search(refusal.said):
         return True
+    if refusal.status in (400, 422) and not refusal.param and _NO_REASON.match(refusal.said):
+        return True  # a page of a proxy: whether it was the format is seen without it
     if refusal.param or refusal.status == 404 or not _NOT_TAKEN.search(refusal.said):
         return False
     return not _settings_in(refusal) and not _SYSTEM.search(refusal.said)

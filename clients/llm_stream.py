@@ -18,6 +18,7 @@ from clients.llm_providers import Refusal
 LONGEST_MODEL = 128
 """Characters of the name by which an endpoint calls its model."""
 _THOUGHTS = re.compile(r"\s*<(think|thinking|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_STATUS = re.compile(r"\d{3}")
 _END_OF_THOUGHTS = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -151,7 +152,7 @@ def _is_another(call: _Call, identity: str, name: str) -> bool:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -162,7 +163,7 @@ def _raise_said(chunk: Mapping[str, Any]) -> None:
         return
     told = error if isinstance(error, dict) else {"message": error}
     code = str(told.get("code") or "")
-    status = told.get("status") if isinstance(told.get("status"), int) else int(code) if code.isdecimal() else 0
+    status = told.get("status") if isinstance(told.get("status"), int) else int(code) if _STATUS.fullmatch(code) else 0
     raise SaidError(
         Refusal(
             status=status if isinstance(status, int) and 400 <= status < 600 else 0,

@@ -112,6 +112,18 @@ def test_a_wait_beyond_our_patience_is_not_begun(llm_server: LLMServer, llm: Ope
     assert len(llm_server.requests) == 1
 
 
+@pytest.mark.parametrize("asked", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "9" * 5_000 + "x", "nan", "-1"])
+def test_a_wait_that_is_none_is_not_kept(llm_server: LLMServer, llm: OpenAILLM, asked: str) -> None:
+    llm_server.json({"error": {"message": "slow down"}}, 429, retry_after=asked)
+    llm_server.say("Now.")
+    assert llm.complete(QUESTION).text == "Now."
+
+
+def test_an_error_with_an_endless_code_is_told(llm_server: LLMServer, llm: OpenAILLM) -> None:
+    llm_server.json({"error": {"message": "no more", "code": "9" * 5_000}})
+    assert "no more" in str(failure(llm))
+
+
 def test_an_account_without_credit_is_not_tried_again(llm_server: LLMServer, llm: OpenAILLM) -> None:
     llm_server.json({"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}, 429)
     error = failure(llm)

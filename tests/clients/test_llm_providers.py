@@ -134,11 +134,26 @@ def test_another_refusal_is_not_blamed_on_the_format(status: int, message: str, 
     assert not refuses_format(Refusal(status, param, "", message), {"response_format": SCHEMA})
 
 
+@pytest.mark.parametrize("page", [b"<html><title>400 Bad Request</title></html>", b""])
+def test_a_proxy_that_gives_no_reason_is_asked_without_the_format(
+    llm_server: LLMServer, llm: OpenAILLM, page: bytes
+) -> None:
+    llm_server.reply(Reply(page, 400, {"Content-Type": "text/html"}))
+    with pytest.raises(FormatRefused):
+        llm.complete(QUESTION, response_format=SCHEMA)
+    with pytest.raises(ClientError, match="answered 400") as caught:
+        llm.complete(QUESTION)
+    assert not isinstance(caught.value, FormatRefused)
+    assert len(llm_server.requests) == 2
+
+
 def test_each_lesson_is_about_what_was_sent() -> None:
     refusal = Refusal(400, "", "", "temperature and streaming are not supported")
     assert learnt(Takes(), refusal, {"stream": True}) == Takes(streaming="refused")
     assert learnt(Takes(), refusal, {"temperature": 0}) == Takes(temperature=False)
     assert learnt(Takes(), refusal, {"max_tokens": 5}) is None
+    not_enabled = Refusal(400, "", "", "Developer instruction is not enabled for models/gemma-3-27b-it")
+    assert learnt(Takes(), not_enabled, {}) == Takes(system=False)
     assert learnt(Takes(streaming="required"), refusal, {"stream": True}) is None
     assert learnt(Takes(), Refusal(500, "temperature", "", "no"), {"temperature": 0}) is None
 

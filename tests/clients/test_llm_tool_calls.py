@@ -93,3 +93,10 @@ def test_broken_deltas_break_nothing(delta: Any) -> None:
     parts.feed({"choices": [{"delta": {"tool_calls": delta}}]})
     parts.feed({"choices": [delta], "usage": delta, "model": None})
     assert parts.text == "Yes."
+
+
+def test_arguments_that_are_nested_without_end_break_nothing() -> None:
+    parts = AnswerParts()
+    for _ in range(2):
+        parts.feed({"choices": [{"delta": {"tool_calls": [call("[" * 100_000, "lookup", index=0)]}}]})
+    assert [made.name for made in parts.tool_calls] == ["lookup"]
