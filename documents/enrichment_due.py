@@ -21,9 +21,10 @@ _STATE = LlmJob.State
 _LIVE = {"enabled": True, "missing_since": None, "published_revision__gt": 0}
 READABLE = Q(**_LIVE) & ~Q(status=ApiDocument.Status.DELETING)
 """Documents that answer lookups: a hidden one is nobody's to be told of."""
-_OF_ROW = Q(**{f"document__{name}": value for name, value in _LIVE.items()}) & ~Q(
+OF_ROW = Q(**{f"document__{name}": value for name, value in _LIVE.items()}) & ~Q(
     document__status=ApiDocument.Status.DELETING
 )
+"""The same, asked of a document's row of ``DocumentEnrichment``."""
 
 
 class Unseen:
@@ -62,7 +63,7 @@ unseen = Unseen()
 
 def due_documents(limit: int) -> list[int]:
     """Documents whose turn it is, fresh ones first."""
-    return due_rows(DocumentEnrichment, limit, _OF_ROW)
+    return due_rows(DocumentEnrichment, limit, OF_ROW)
 
 
 def _unseen(after: int) -> QuerySet[ApiDocument]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, QuerySet, TextField
+from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from documents.enrichment_due import OF_ROW
 from documents.generated import DRAFT, FIELDS, LISTS, REJECTED, author_value, state_of
 from documents.llm_pause import pause
 from documents.models import ApiDocument, DocumentEnrichment, LlmJob
@@ -56,9 +57,10 @@ def drafts_of(document: ApiDocument) -> list[Draft]:
 
 
 def progress() -> EnrichmentProgress:
-    """Counts over all documents."""
+    """Counts over all documents. A hidden one waits for nothing: the model is told of it when it is shown again."""
     states = LlmJob.State
-    counts = dict(DocumentEnrichment.objects.order_by().values_list("state").annotate(n=Count("pk")))
+    rows = DocumentEnrichment.objects.filter(OF_ROW | ~Q(state=states.WAITING))
+    counts = dict(rows.order_by().values_list("state").annotate(n=Count("pk")))
     return EnrichmentProgress(
         waiting=counts.get(states.WAITING, 0),
         running=counts.get(states.RUNNING, 0),

@@ -103,18 +103,20 @@ def restore(document_id: int, field: str) -> ApiDocument:
     return _decide(document_id, [field], {REJECTED: DRAFT})
 
 
-def undo(document_id: int, field: str, *, user: AbstractBaseUser | None, revision: int | None = None) -> ApiDocument:
-    """Take an accepted or edited text out of the header again: it is a draft as before.
+def undo(
+    document_id: int, fields: Sequence[str], *, user: AbstractBaseUser | None, revision: int | None = None
+) -> ApiDocument:
+    """Take accepted or edited texts out of the header again, in one revision: they are drafts as before.
 
     Raises ``no_draft`` (409) where nothing was accepted, and what ``edit_metadata`` raises.
     """
     document = require(document_id)
-    if state_of(document.generated, field) not in (ACCEPTED, EDITED):
+    chosen = [field for field in _known(fields) if state_of(document.generated, field) in (ACCEPTED, EDITED)]
+    if not chosen:
         raise _no_draft()
     expected = document.revision if revision is None else revision
-    return edit_metadata(
-        document_id=document_id, changes={drafts.header_field(field): None}, revision=expected, user=user
-    )
+    changes = dict.fromkeys(map(drafts.header_field, chosen))
+    return edit_metadata(document_id=document_id, changes=changes, revision=expected, user=user)
 
 
 def regenerate(document_ids: Iterable[int], fields: Sequence[str] | None = None) -> int:

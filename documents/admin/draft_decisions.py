@@ -82,11 +82,7 @@ def _dismiss(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
 
 
 def _undo(document: ApiDocument, decision: Decision, user: Any) -> Outcome:
-    revision = decision.revision
-    for field in decision.fields:
-        services.undo_acceptance(document.pk, field, revision=revision, user=user)
-        document.refresh_from_db(fields=["revision"])
-        revision = document.revision
+    services.undo_acceptance(document.pk, decision.fields, revision=decision.revision, user=user)
     return _outcome(
         decision, _("A draft again: %(names)s."), _("Took the model’s draft out of the header again: %(names)s.")
     )

@@ -221,6 +221,7 @@ def test_an_accepted_text_is_taken_out_again(curator: Client, knowledge_base: Pa
     assert found_by("B-4013") == []
     document.refresh_from_db()
     assert {document.generated[field]["state"] for field in ("summary", "keywords")} == {"draft"}
+    assert document.revision == 3
 
 
 def test_a_dismissed_draft_is_brought_back(curator: Client, knowledge_base: Path) -> None:

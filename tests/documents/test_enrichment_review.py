@@ -21,9 +21,9 @@ from documents.enrichment_review import (
     undo,
 )
 from documents.errors import DocumentError
-from documents.generated import in_use
+from documents.generated import FIELDS, in_use
 from documents.models import ApiDocument, DocumentEnrichment, KnowledgeDomain
-from documents.services import edit_metadata, read_content, request_reindex
+from documents.services import edit_metadata, read_content, request_reindex, set_enabled
 from tests.documents.enriching import (
     BARE,
     GOOD,
@@ -198,13 +198,22 @@ def test_an_acceptance_is_taken_back(document: ApiDocument, alice: Any, model: M
         accept_edited(document.pk, "covers", ["my own"], revision=None, user=alice)
     else:
         accept(document.pk, ["covers"], revision=None, user=alice)
-    undo(document.pk, "covers", user=alice)
+    undo(document.pk, ["covers"], user=alice)
     assert (fresh(document).metadata or {}) == {}
     assert (states(document)["covers"], values(document)["covers"]) == ("draft", GOOD["covers"])
     run_all()
     assert len(model.requests) == 1
     with refused("no_draft", 409):
-        undo(document.pk, "covers", user=alice)
+        undo(document.pk, ["covers"], user=alice)
+
+
+def test_several_acceptances_are_taken_back_in_one_revision(document: ApiDocument, alice: Any) -> None:
+    accept(document.pk, None, revision=None, user=alice)
+    before = fresh(document)
+    after = undo(document.pk, list(FIELDS), revision=before.revision, user=alice)
+    assert after.revision == before.revision + 1
+    assert set(states(document).values()) == {"draft"}
+    assert (fresh(document).metadata or {}) == {}
 
 
 def test_drafts_serve_until_new_ones_are_there(document: ApiDocument, model: Model) -> None:
@@ -307,6 +316,18 @@ def test_the_progress_and_what_waits_for_a_person(knowledge_base: Path, model: M
     assert pending_ids() == [first.pk, second.pk]
     accept(first.pk, None, revision=None, user=alice)
     assert (pending_ids(), third.generated) == ([second.pk], {})
+
+
+def test_a_hidden_document_is_not_counted_as_waiting(knowledge_base: Path, model: Model) -> None:
+    document = upload(BARE).document
+    run_all()
+    set_enabled(document_id=document.pk, enabled=False)
+    model.write()
+    regenerate([document.pk])
+    assert row(document).state == "WAITING"
+    assert (progress().waiting, progress().running) == (0, 0)
+    set_enabled(document_id=document.pk, enabled=True)
+    assert progress().waiting == 1
 
 
 def _header(title: str) -> str:
