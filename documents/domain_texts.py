@@ -175,7 +175,7 @@ def ask_model_again(domain_id: str) -> bool:
     recompute(domain_id)  # the worker goes by the kept count
     ensure_aggregations()
     ask_again(DomainAggregation.objects.filter(pk=domain.pk))
-    pause.end()
+    pause.wish()
     wake_llm_worker()
     return True
 

@@ -245,5 +245,5 @@ def _require_llm() -> None:
 
 def _go_on() -> None:
     """A person has asked: a rest after a fault ends."""
-    pause.end()
+    pause.wish()
     wake_llm_worker()

@@ -17,7 +17,7 @@ from documents.enrichment_due import unseen
 from documents.enrichment_review import accept, progress, retry_failed
 from documents.generated import in_use
 from documents.llm_lane import run_due_llm_jobs, run_next
-from documents.llm_pause import pause
+from documents.llm_pause import Pause, pause
 from documents.models import DocumentEnrichment
 from documents.services import read_content
 from tests.clients.llm_server import Reply, completion
@@ -233,6 +233,17 @@ def test_lanes_that_fail_together_rest_as_long_as_one(monkeypatch: pytest.Monkey
     pause.note(trouble)
     clock[0] += 9.0
     assert pause.resting()
+
+
+def test_a_persons_retry_ends_the_rest_of_every_process(knowledge_base: Path, model: Model) -> None:
+    trouble = ClientTimeout("silence", code="llm_timeout")
+    of_a_worker = Pause()
+    of_a_worker.note(trouble)
+    assert of_a_worker.resting()
+    retry_failed()
+    assert not of_a_worker.resting()
+    of_a_worker.note(trouble)
+    assert of_a_worker.resting()  # the wish is an old one by now
 
 
 def test_a_bad_answer_pauses_nobody(knowledge_base: Path, model: Model) -> None:
